@@ -1,0 +1,31 @@
+"""Grade exercises on distributed training without ever running a submission in this process.
+
+The modules, in the one order in which they may import each other (each only from those above it;
+``tests/test_architecture.py`` holds them to it):
+
+    records       what flows through the program: frozen data, no input or output
+    errors        what may go wrong, each with its exit code
+    safe_text     make text that a submission wrote harmless
+    wire          values as data between processes: an allow-list, never pickles
+    files_in      take named regular files out of an untrusted folder
+    tables        read our own TOML and Python files; a broken one is `path:line: fact`
+    catalog       read the exercises from their folders
+    notes         what a student did, one JSON event a line
+    sandbox       what a rank may not do: limits, Landlock, seccomp, namespaces
+    ranks         everything that runs outside the trusted process, beside a submission
+    launch        start ranks and end them, whatever they do
+    network       the simulated network: every message, byte and second of it
+    hangs         say in words where each rank stands
+    printed       keep what a rank prints, bounded
+    failures      say in words how a rank failed
+    exchange      drive the ranks of one run until each has answered or the run is decided
+    student       the fixture `student`: call, simulated, ranks
+    judging       what a check is made of: promise, hints, comparisons
+    session       one pytest session over one file of checks
+    runner        an exercise and a submission in, results out
+    report        results as text, JSON, JUnit and workflow commands
+    audit         prove an exercise
+    verbs         one module a verb of the command line
+    cli           read the command line, run one verb
+    __main__      python -m grader
+"""

@@ -1,0 +1,1 @@
+"""Everything that runs outside the trusted process, beside a submission."""

@@ -1,0 +1,231 @@
+"""The process group of the simulated network: what a rank contributes leaves as bytes, the answer comes back as bytes.
+
+From launch to `wait()` an asynchronous operation's output reads NaN (signed integers: the least value, unsigned: the
+greatest, booleans: as before), so that whoever reads too early sees it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+import torch.distributed as dist
+from torch.distributed import Work
+from torch.futures import Future
+
+from grader.ranks.operations import Operation, Reporter, buffer_bytes
+from grader.ranks.recorded_group import RecordedGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    import numpy as np
+    from torch import Tensor
+
+    from grader.ranks.operations import Link
+
+    Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+REDUCTIONS: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
+    "sum": torch.add,
+    "avg": torch.add,  # divided at the end
+    "product": torch.mul,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "band": torch.bitwise_and,
+    "bor": torch.bitwise_or,
+    "bxor": torch.bitwise_xor,
+}
+
+
+def register(link: Link, world_size: int) -> None:
+    """Make `simulated` a backend of torch.distributed in this process, whose groups report over `link`."""
+    reporter = Reporter(link)
+
+    def create(opts: Any, _: object) -> SimulatedGroup:
+        return SimulatedGroup(opts.group_rank, opts.global_ranks_in_group or range(world_size), reporter)
+
+    dist.Backend.register_backend("simulated", create, extended_api=True, devices=["cpu"])
+
+
+class SimulatedGroup(RecordedGroup):
+    """Send what this rank contributes to the trusted process and return a handle that fetches the answer."""
+
+    def __init__(self, rank: int, ranks: Sequence[int], reporter: Reporter) -> None:
+        """Begin as the member number `rank` of the global `ranks`."""
+        super().__init__(rank, ranks)
+        self.reporter = reporter
+
+    def getBackendName(self) -> str:  # noqa: N802  # torch's name
+        """Return the backend's name."""
+        return "simulated"
+
+    def begin(self, operation: Operation, *_: object) -> Work:
+        """Post an operation."""
+        refuse(operation)
+        data = [to_bytes(buffer) for buffer in operation.inputs]
+        number = self.reporter.post(operation, self.membership, data)
+        return SimulatedWork(self, operation, number, data)
+
+
+class SimulatedWork(Work):
+    """Stand for an operation in flight; only `wait()` brings its result."""
+
+    def __init__(self, group: SimulatedGroup, operation: Operation, number: int, data: Sequence[Bytes]) -> None:
+        """Take the operation's buffers away from the program if it goes on meanwhile."""
+        super().__init__()
+        self._group, self._operation, self._number = group, operation, number
+        self._line, self._source, self._is_done = group.reporter.line(), -1, False
+        self._guard = Guard(operation, data) if operation.is_async else None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:  # noqa: ARG002  # nothing is slow here
+        """Block until every rank that takes part is there, then write the result."""
+        if not self._is_done:
+            self._is_done = True
+            if self._guard and (words := self._guard.broken()):
+                raise RuntimeError(words.format(call=self._call()))
+            self._finish(self._group.reporter.exchange(self._number))
+            self._guard = None
+        return True
+
+    def _call(self) -> str:
+        return self._operation.op + (f" (line {self._line})" if self._line else "")
+
+    def _finish(self, answer: dict[str, object]) -> None:
+        """Write the answer into the output buffers."""
+        if answer["peer"] in self._group.ranks:
+            self._source = self._group.ranks.index(answer["peer"])
+        pieces, operation = cast("list[Bytes]", answer["data"]), self._operation
+        if operation.reduce and operation.outputs:
+            pieces = [reduced(operation, pieces)]
+        for place, (buffer, piece) in enumerate(zip(operation.outputs, pieces, strict=True)):
+            if buffer_bytes([buffer]) != piece.nbytes:
+                room = f"{buffer_bytes([buffer])} bytes"
+                raise RuntimeError(
+                    f"{self._call()} brought {piece.nbytes} bytes from member {place} of the group, but the tensor for "
+                    f"them has room for {room}. What one rank sends and what the other has room for must be equal."
+                )
+            write(buffer, piece)
+
+    def is_completed(self) -> bool:
+        """Wait, so that the answer does not depend on how fast the processes happen to run; return True."""
+        return self.wait()
+
+    def is_success(self) -> bool:
+        """Wait and return True."""
+        return self.wait()
+
+    def exception(self) -> None:
+        """Return that nothing went wrong."""
+
+    def synchronize(self) -> None:
+        """Wait."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """Wait."""
+        self.wait()
+
+    def result(self) -> list[Tensor]:
+        """Wait and return the tensors that hold the result."""
+        self.wait()
+        return [tensor for buffer in self._operation.outputs for tensor in buffer]
+
+    def get_future(self) -> Future[list[Tensor]]:
+        """Wait and return a future that is complete: C++ waits for futures where no one could see it wait."""
+        future: Future[list[Tensor]] = Future()
+        future.set_result(self.result())
+        return future
+
+    def source_rank(self) -> int:
+        """Return which member of the group a message came from."""
+        return self._source
+
+    _source_rank = source_rank
+
+
+class Guard:
+    """Hold what the buffers of an operation in flight must still hold when it is waited for."""
+
+    def __init__(self, operation: Operation, data: Sequence[Bytes]) -> None:
+        """Poison the outputs; remember the inputs that are no outputs as well."""
+        self._outputs = [tensor for buffer in operation.outputs for tensor in buffer]
+        for tensor in self._outputs:
+            poison(tensor)
+        filled = {tensor.untyped_storage().data_ptr() for tensor in self._outputs}
+        self._inputs = [
+            (buffer, sent)
+            for buffer, sent in zip(operation.inputs, data, strict=True)
+            if not any(tensor.untyped_storage().data_ptr() in filled for tensor in buffer)
+        ]
+        self._versions = list(map(version, self._outputs))
+
+    def broken(self) -> str:
+        """Return the sentence that says which buffer was changed meanwhile, "" if none was."""
+        if list(map(version, self._outputs)) != self._versions:
+            return (
+                "The tensor that {call} fills was changed before wait(). "
+                "Until wait() returns it belongs to the operation: wait first, then compute with it."
+            )
+        if any((to_bytes(buffer) != sent).any() for buffer, sent in self._inputs):
+            return (
+                "The tensor that {call} sends was changed before wait(). "
+                "Until wait() returns it may still be read: wait before you change it, or send a copy."
+            )
+        return ""
+
+
+def refuse(operation: Operation) -> None:
+    """Raise what gloo would raise too."""
+    if operation.op in {"send", "isend", "recv", "irecv"} and not operation.tensors[0].is_contiguous():
+        raise RuntimeError(f"The tensor of {operation.op} has to be contiguous. Pass tensor.contiguous(), or a copy.")
+    if operation.reduce and operation.reduce not in REDUCTIONS:
+        raise RuntimeError(f"The network cannot reduce with {operation.reduce}. Use one of {', '.join(REDUCTIONS)}.")
+    if operation.reduce in {"band", "bor", "bxor"} and not _is_integral(operation.tensors[0]):
+        dtype = operation.tensors[0].dtype
+        raise RuntimeError(f"Cannot use ReduceOp.{operation.reduce.upper()} with {dtype}: it combines the bits of integers.")
+
+
+def _is_integral(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex())
+
+
+def version(tensor: Tensor) -> int:
+    """Return torch's count of in-place changes of a tensor and all its views."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def poison(tensor: Tensor) -> None:
+    """Overwrite a tensor with what nobody can take for a result."""
+    plain = tensor.detach()
+    if not _is_integral(plain):
+        plain.fill_(float("nan"))
+    elif plain.dtype != torch.bool:
+        limits = torch.iinfo(plain.dtype)
+        plain.fill_(limits.min or limits.max)
+
+
+def to_bytes(buffer: Sequence[Tensor]) -> Bytes:
+    """Return a copy of the bytes of some tensors, one after another."""
+    flat = [tensor.detach().resolve_conj().contiguous().view(-1).view(torch.uint8) for tensor in buffer]
+    return torch.cat(flat).numpy()
+
+
+def reduced(operation: Operation, pieces: Sequence[Bytes]) -> Bytes:
+    """Reduce what the members contributed, in the order of the group, so that all ranks get the same bits."""
+    values = [torch.from_numpy(piece).view(operation.tensors[0].dtype) for piece in pieces]
+    total = reduce(REDUCTIONS[operation.reduce], values)
+    if operation.reduce == "avg":
+        total = total.div_(len(values)) if len(values) > 1 else total
+    return total.view(torch.uint8).numpy()
+
+
+def write(buffer: Sequence[Tensor], piece: Bytes) -> None:
+    """Copy bytes into tensors, one after another."""
+    flat, start = torch.from_numpy(piece), 0
+    for tensor in buffer:
+        end = start + tensor.numel() * tensor.element_size()
+        tensor.detach().copy_(flat[start:end].view(tensor.dtype).view(tensor.shape))
+        start = end

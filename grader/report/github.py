@@ -1,0 +1,121 @@
+"""Tell GitHub Actions: annotations, the two notices from which points are recorded, a summary, an output."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from grader.records import ExerciseResult, Outcome, Report
+from grader.report.text import points_of
+from grader.safe_text import clean, for_markdown
+
+MESSAGE_LIMIT = 1000  # characters; an annotation shows no more than a screenful
+MAX_RESULT_BYTES = 96 << 10  # base64 of it stays below the 128 KiB of an environment string
+_STATUS = {Outcome.PASSED: "pass", Outcome.FAILED: "fail", Outcome.NOT_RUN: "fail", Outcome.ERROR: "error"}
+
+
+def commands(report: Report, root: Path) -> list[str]:
+    """Return the workflow commands: one error for each exercise that failed, then the two notices."""
+    points, max_points = points_of(report)
+    totals = json.dumps({"totalPoints": points, "maxPoints": max_points}, separators=(",", ":"))
+    return [
+        *(_annotation(result, root) for result in report.results if result.outcome is not Outcome.PASSED),
+        f"::notice title=Autograding complete::{_data(f'Points {points}/{max_points}')}",
+        f"::notice title=Autograding report::{_data(totals)}",
+    ]
+
+
+def write_files(report: Report) -> None:
+    """Append the summary and the output `result` to the files that the environment names."""
+    for variable, text in (("GITHUB_STEP_SUMMARY", summary(report)), ("GITHUB_OUTPUT", f"result={encoded(report)}")):
+        if path := os.environ.get(variable):
+            with Path(path).open("a", encoding="utf-8", newline="\n") as file:
+                file.write(text + "\n")
+
+
+def encoded(report: Report) -> str:
+    """Return in base64 what classroom-resources/autograding-grading-reporter reads, below its size limit."""
+    for limit in (MESSAGE_LIMIT, 100, 0):
+        text = json.dumps(_for_reporter(report, limit))
+        if len(text) <= MAX_RESULT_BYTES:
+            break
+    return base64.b64encode(text.encode()).decode()
+
+
+def summary(report: Report) -> str:
+    """Return a Markdown table of the exercises, and below it the message of each that did not pass."""
+    points, max_points = points_of(report)
+    rows = "\n".join(_rows(report))
+    details = "\n\n".join(f"**{_slug(r)}**\n\n{for_markdown(_message(r), MESSAGE_LIMIT)}" for r in _failed(report))
+    head = f"### Ranklings: {points} of {max_points} points\n\n| exercise | outcome | points | first failing check |"
+    foot = f"isolation {report.isolation.name}, seed {report.seed}"
+    return f"{head}\n|---|---|---|---|\n{rows}\n\n{details}\n\n{foot}\n"
+
+
+def _rows(report: Report) -> Iterator[str]:
+    for result in report.results:
+        check, points = result.first_failure, f"{result.points} of {result.submission.exercise.points}"
+        name = f"`{check.promise.name}`" if check else ""
+        yield f"| {_slug(result)} | {result.outcome.value.replace('_', ' ')} | {points} | {name} |"
+
+
+def _for_reporter(report: Report, limit: int) -> dict[str, Any]:
+    tests = [_test(result, limit) for result in report.results]
+    statuses = {test["status"] for test in tests}
+    status = next((status for status in ("error", "fail") if status in statuses), "pass")
+    nothing = [{"name": "ranklings", "status": "error", "score": 0, "message": "Nothing was graded."}]
+    return {
+        "version": 1,
+        "status": status if tests else "error",
+        "max_score": points_of(report)[1],
+        "tests": tests or nothing,  # the reporter fails without one
+    }
+
+
+def _test(result: ExerciseResult, limit: int) -> dict[str, Any]:
+    return {
+        "name": _slug(result),
+        "status": _STATUS[result.outcome],
+        "score": result.points,
+        "message": clean(_message(result), limit) if limit else "",
+        "test_code": "",
+        "filename": result.submission.path.name,
+        "line_no": result.first_failure.line if result.first_failure else 0,
+        "duration": round(result.seconds * 1000),
+    }
+
+
+def _annotation(result: ExerciseResult, root: Path) -> str:
+    path, check = result.submission.path, result.first_failure
+    start = Path(os.environ.get("GITHUB_WORKSPACE") or root)
+    base = start if path.is_relative_to(start) else root
+    shown = path.relative_to(base).as_posix() if path.is_relative_to(base) else path.name
+    line = f",line={check.line}" if check and check.line else ""
+    kind = "warning" if result.outcome is Outcome.NOT_RUN else "error"
+    return f"::{kind} file={_property(shown)}{line},title={_property(_slug(result))}::{_data(_message(result))}"
+
+
+def _message(result: ExerciseResult) -> str:
+    check = result.first_failure
+    return f"{check.promise.sentence}\n{check.message}" if check else result.message
+
+
+def _failed(report: Report) -> list[ExerciseResult]:
+    return [result for result in report.results if result.outcome is not Outcome.PASSED]
+
+
+def _slug(result: ExerciseResult) -> str:
+    return result.submission.exercise.slug
+
+
+def _data(text: str) -> str:
+    """Escape a command's text as the runner unescapes it; a line end would begin another command."""
+    return clean(text, MESSAGE_LIMIT).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

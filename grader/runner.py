@@ -1,0 +1,79 @@
+"""An exercise and a submission in, a result out: the one path of `check`, `audit`, `grade` and the tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from grader import catalog, files_in
+from grader.errors import RefusedFile
+from grader.launch import Launcher
+from grader.records import CheckResult, ExerciseResult, Outcome, Promise, Submission
+from grader.student import Student
+
+Progress = Callable[[str], None]
+
+
+def run(
+    submission: Submission,
+    launcher: Launcher,
+    seed: int,
+    *,
+    stop_at_first: bool = True,
+    progress: Progress = lambda words: None,
+) -> ExerciseResult:
+    """Run the checks of an exercise against a submission, in the order of the file, up to the first that fails.
+
+    The submission's file is read here and runs elsewhere. Raises BrokenExercise or GraderError for what is ours.
+    """
+    begun = time.monotonic()
+    promises = catalog.promises(submission.exercise)
+    try:
+        source = files_in.take(submission.path.parent, submission.path.name)
+    except RefusedFile as refusal:
+        not_run = tuple(CheckResult(promise, Outcome.NOT_RUN) for promise in promises)
+        return ExerciseResult(submission, Outcome.FAILED, not_run, str(refusal))
+    checks = run_source(submission, source, launcher, seed, promises, stop_at_first, progress)
+    return ExerciseResult(submission, outcome_of(checks), checks, seconds=round(time.monotonic() - begun, 3))
+
+
+def run_source(
+    submission: Submission,
+    source: bytes,
+    launcher: Launcher,
+    seed: int,
+    promises: tuple[Promise, ...],
+    stop_at_first: bool,
+    progress: Progress,
+) -> tuple[CheckResult, ...]:
+    """Run the checks against a submission's source."""
+    from grader import session  # imports pytest, which `list` and `hint` do without
+
+    exercise = submission.exercise
+    harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
+    words = ["", ""]
+
+    def tell(place: int, what: str) -> None:
+        words[place] = what
+        progress(", ".join(filter(None, words)))
+
+    def make_student(name: str) -> Student:
+        seed_of_check = session.check_seed(seed, name)
+        return Student(exercise, source, harness, launcher, seed_of_check, lambda what: tell(1, what))
+
+    return session.run_checks(
+        exercise.checks_path,
+        promises,
+        make_student,
+        stop_at_first=stop_at_first,
+        guard_s=session.guard_s(exercise.limits.timeout_s),
+        progress=lambda what: tell(0, what),
+    )
+
+
+def outcome_of(checks: tuple[CheckResult, ...]) -> Outcome:
+    """Return PASSED only if there are checks and every one of them is known to have passed."""
+    outcomes = {check.outcome for check in checks}
+    if outcomes == {Outcome.PASSED}:
+        return Outcome.PASSED
+    return Outcome.ERROR if Outcome.ERROR in outcomes or not outcomes else Outcome.FAILED

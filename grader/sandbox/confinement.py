@@ -1,0 +1,89 @@
+"""Confine one process for good: limits, capabilities, Landlock, seccomp, in the one order that works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.records import Level, Limits
+
+if sys.platform == "linux":
+    from grader.sandbox import kernel, landlock, paths, seccomp
+
+
+class Refused(Exception):
+    """Say which step of the sandbox the system refused, and why."""
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Turn the system's error into the words of a refusal."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise Refused(f"{name} ({reason})") from None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Say what one rank may do."""
+
+    level: Level
+    limits: Limits
+    exercise: Path  # read-only
+    scratch: Path
+    network: bool = False
+    processes: int | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Hold what the ranks of a run apply to themselves, made once before they are forked."""
+
+    policy: Policy
+    ruleset: int = -1
+    program: bytes = b""
+
+
+def prepare(policy: Policy) -> Prepared:
+    """Build the ruleset and the filter of a policy; raise Refused where the level cannot be had."""
+    if policy.level is Level.B0:
+        return Prepared(policy)
+    if sys.platform != "linux":
+        raise Refused(f"level {policy.level.name} ({sys.platform} is not Linux)")
+    with step("Landlock"):
+        readable = [*paths.readable(), policy.exercise]
+        ruleset = landlock.build(readable, [*paths.WRITABLE, policy.scratch], tcp=policy.network)
+    internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if policy.network else ()
+    with step("seccomp"):
+        program = seccomp.build([*internet, *((seccomp.AF_UNIX,) if policy.limits.unix_sockets else ())])
+    return Prepared(policy, ruleset, program)
+
+
+def apply(prepared: Prepared) -> None:
+    """Confine this process; raise Refused, whereupon nothing of a submission may run in it."""
+    if prepared.policy.level is Level.B0:
+        with suppress(Refused):
+            _limit(prepared.policy)
+        return
+    _limit(prepared.policy)
+    if sys.platform == "linux":
+        with step("giving up privileges"):
+            kernel.drop_capabilities()
+            kernel.forbid_new_privileges()
+        with step("Landlock"):
+            landlock.enter(prepared.ruleset)
+        with step("seccomp"):
+            seccomp.enter(prepared.program)
+
+
+def _limit(policy: Policy) -> None:
+    if sys.platform != "win32":
+        from grader.sandbox import limits
+
+        with step("resource limits"):
+            limits.apply(policy.limits, policy.processes)

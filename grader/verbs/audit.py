@@ -1,0 +1,136 @@
+"""Prove exercises, or list the changes to their references that no check notices."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import multiprocessing
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from grader import catalog
+from grader.audit import golden, prove
+from grader.audit.evidence import gather
+from grader.audit.folders import course_is_in_order
+from grader.audit.problem import Problem
+from grader.audit.survivors import survey
+from grader.errors import BrokenExercise, UsageError
+from grader.launch import Launcher, open_launcher
+from grader.records import Exercise
+from grader.safe_text import did_you_mean
+from grader.verbs.grading import DEFAULT_SEED
+from grader.verbs.run import command, environment
+
+SEEDS = 3  # a right repair that passes by luck seldom has it three times
+BROKEN = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """Name one exercise to audit, and how."""
+
+    root: Path
+    file: Path  # its exercise.toml
+    seeds: tuple[int, ...]
+    update: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hold what was found about one exercise: problems, and words that are shown beside them."""
+
+    problems: tuple[Problem, ...]
+    words: tuple[str, ...] = ()
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("slugs", nargs="*", metavar="SLUG", help="audit these exercises only")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, metavar="N", help="audit N exercises at a time")
+    parser.add_argument("--update", action="store_true", help="write the golden files anew")
+    parser.add_argument("--mutate", action="store_true", help="list changes to the reference that no check notices")
+
+
+def run(arguments: argparse.Namespace, root: Path) -> int:
+    """Print one line a problem and return 3 if there is one, else 0."""
+    seeds = tuple(secrets.randbelow(2**31) for _ in range(SEEDS))
+    tasks = [Task(root, file, seeds, arguments.update) for file in _files(root, arguments.slugs)]
+    whole = [] if arguments.slugs or arguments.mutate else [_course(root)]
+    problems: set[Problem] = set()
+    for finding in chain(whole, _each(_mutate if arguments.mutate else _prove, tasks, max(1, arguments.jobs))):
+        new = [problem for problem in finding.problems if problem not in problems]
+        for line in (*finding.words, *(problem.shown(root) for problem in new)):
+            print(line, flush=True)
+        problems.update(new)
+    print(f"{len(tasks)} audited, {len(problems)} to repair.", flush=True)
+    return BROKEN if problems else 0
+
+
+def _files(root: Path, slugs: Sequence[str]) -> list[Path]:
+    """Return the `exercise.toml` of each exercise; one that is broken must not hide the others."""
+    files = {file.parent.name: file for file in sorted((root / "exercises").glob("ch*_*/*/exercise.toml"))}
+    names = [Path(slug).name.removesuffix(".py") for slug in slugs] or list(files)
+    for name in names:
+        if name not in files:
+            raise UsageError(f"There is no exercise `{name[:100]}`.{did_you_mean(name, files)}")
+    return [files[name] for name in names]
+
+
+def _course(root: Path) -> Finding:
+    problems = list(course_is_in_order(root))
+    try:
+        catalog.load_course(root)
+    except BrokenExercise as error:
+        problems.append(Problem.of(error, root))
+    return Finding(tuple(problems))
+
+
+def _each(work: Callable[[Task], Finding], tasks: Sequence[Task], jobs: int) -> Iterator[Finding]:
+    """Yield the finding of each task in order; several processes share them, each with a launcher of its own."""
+    if min(jobs, len(tasks)) < 2:
+        yield from map(work, tasks)
+        return
+    with ProcessPoolExecutor(min(jobs, len(tasks)), multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(work, tasks)
+
+
+def _prove(task: Task) -> Finding:
+    try:
+        exercise = catalog.load_exercise(task.root, task.file)
+    except BrokenExercise as error:
+        return Finding((Problem.of(error, task.root),))
+    in_runs = _run(exercise, task) if prove.can_run(exercise) else Finding(())
+    problems = prove.in_order([*prove.faults_on_disk(exercise, task.root), *in_runs.problems])
+    return Finding(tuple(problems), in_runs.words)
+
+
+def _run(exercise: Exercise, task: Task) -> Finding:
+    """Run all that can be run of an exercise, write the golden files if asked to, and return what is wrong."""
+    try:
+        evidence = gather(exercise, _launcher(), catalog.exercise_seed(exercise.slug, DEFAULT_SEED), task.seeds)
+        faults = prove.faults_in_runs(evidence)
+    except BrokenExercise as error:
+        return Finding((Problem.of(error, task.root),))
+    printed = golden.printed_by(command(exercise), exercise.student_dir, environment())
+    texts = golden.golden_texts(exercise, evidence.first_report, printed)
+    rewritten = golden.rewrite(texts) if task.update else []
+    words = tuple(f"wrote {path.relative_to(task.root).as_posix()}" for path in rewritten)
+    return Finding((*faults, *golden.golden_files_hold(texts)), words)
+
+
+def _mutate(task: Task) -> Finding:
+    exercise: Exercise = catalog.load_exercise(task.root, task.file)
+    found = survey(exercise, _launcher(), task.seeds[0])
+    return Finding(found.problems, (found.words,))
+
+
+@functools.cache
+def _launcher() -> Launcher:
+    """Open one launcher a process; it ends with the process, whose end of the control socket then closes."""
+    return open_launcher()

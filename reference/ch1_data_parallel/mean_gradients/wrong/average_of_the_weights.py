@@ -1,0 +1,21 @@
+"""Averaging the parameters after the step comes to the same as averaging the gradients before it.
+
+Caught by: check_every_trained_parameter_gets_the_mean
+"""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def mean_all_reduce(gradient: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Return the mean of `gradient` over the ranks of `group`."""
+    dist.all_reduce(gradient, op=dist.ReduceOp.SUM, group=group)
+    return gradient / dist.get_world_size(group)
+
+
+def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
+    """Give every trainable parameter of `model` the gradient of the combined mini-batches of `group`."""
+    for parameter in model.parameters():
+        parameter.data = mean_all_reduce(parameter.data, group)

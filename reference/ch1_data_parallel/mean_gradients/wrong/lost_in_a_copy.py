@@ -1,0 +1,24 @@
+"""mean_all_reduce works in place, so nothing has to be written back, even when it is handed a contiguous copy.
+
+Caught by: check_every_trained_parameter_gets_the_mean
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def mean_all_reduce(gradient: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Return the mean of `gradient` over the ranks of `group`."""
+    dist.all_reduce(gradient, op=dist.ReduceOp.SUM, group=group)
+    return gradient / dist.get_world_size(group)
+
+
+def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
+    """Give every trainable parameter of `model` the gradient of the combined mini-batches of `group`."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+            mean_all_reduce(gradient, group)

@@ -1,0 +1,26 @@
+"""Zeros stand for a missing gradient while it is reduced; the rank that did not use the parameter needs none.
+
+Caught by: check_a_missing_gradient_counts_as_zero
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def mean_all_reduce(gradient: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Return the mean of `gradient` over the ranks of `group`."""
+    dist.all_reduce(gradient, op=dist.ReduceOp.SUM, group=group)
+    return gradient / dist.get_world_size(group)
+
+
+def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
+    """Give every trainable parameter of `model` the gradient of the combined mini-batches of `group`."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                mean_all_reduce(torch.zeros_like(parameter), group)
+            else:
+                parameter.grad = mean_all_reduce(parameter.grad, group)
