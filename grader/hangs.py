@@ -23,7 +23,8 @@ class Standing:
 
 def describe_standings(standings: Iterable[Standing], source: list[str]) -> str:
     """Return one line a rank: what it waits in, or that it has returned, raised, ended or still computes."""
-    return "\n".join(f"rank {s.rank} {_words(s)}{at_line(s.line, source)}" for s in standings)
+    lines = [f"rank {s.rank} {_words(s)}{at_line(s.line, source)}" for s in standings]
+    return "\n".join(lines) if len(lines) > 1 else lines[0].replace("rank 0", "It", 1)
 
 
 def _words(standing: Standing) -> str:

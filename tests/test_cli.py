@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -166,9 +167,7 @@ def test_hints_belong_to_the_check_that_fails_now(course: Path, capsys: pytest.C
     assert hint(course, capsys)[1] == "  hint 2 of 2: The operator between a and b decides."
 
 
-def test_no_hint_comes_before_the_first_run_or_after_the_last(
-    course: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_hint_comes_before_the_first_run_or_after_the_last(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert hint(course, capsys)[0] == "  Hints follow the check that fails, so check once first."
     note_run(course, "add_up", "passed")
     assert "passed when it was last checked" in hint(course, capsys)[0]
@@ -193,7 +192,7 @@ def test_run_passes_the_exit_code_on(course: Path) -> None:
     assert "SyntaxError" in python_m_grader(course, "run", "add_up").stderr
 
 
-RANKS = '''
+RANKS = """
 import torch
 import torch.distributed as dist
 
@@ -206,7 +205,7 @@ def main():
 
 if __name__ == "__main__":
     main()
-'''
+"""
 
 
 def test_run_starts_two_ranks_where_the_example_joins_a_group(course: Path) -> None:
@@ -348,3 +347,29 @@ def test_github_obeys_only_our_own_commands(course: Path) -> None:
     ]
     assert (course / "out").read_text(encoding="utf-8").startswith("result=")
     assert "| add_up |" in (course / "sum").read_text(encoding="utf-8")
+
+
+ENDLESS = """
+while True:
+    pass
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise on Windows")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_run_keeps_what_it_knows(course: Path, jobs: str) -> None:
+    """Exit 130 at once, and the report holds every exercise that was graded."""
+    repair(folder(course, "add_up"))
+    (folder(course, "sum_up") / "sum_up.py").write_text(ENDLESS, encoding="utf-8")
+    (course / "grader").symlink_to(PACKAGE)
+    command = [sys.executable, "-m", "grader", "check", "--json", "r.json", "--jobs", jobs]
+    with subprocess.Popen(command, cwd=course, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    assert first.startswith("✓ add_up")
+    assert "Interrupted" in rest
+    assert (process.returncode, errors) == (130, "")
+    report = json.loads((course / "r.json").read_text(encoding="utf-8"))
+    assert [exercise["slug"] for exercise in report["exercises"]] == ["add_up"]

@@ -116,7 +116,10 @@ def test_a_name_never_leads_out_of_the_folder(tmp_path: Path, name: str) -> None
 
 
 def test_a_large_file_is_refused(tmp_path: Path) -> None:
-    assert refused_text(tmp_path, b"#" * (MAX_BYTES + 1)) == f"{NAME} is larger than 1024 KiB. Keep only the program in it."
+    assert (
+        refused_text(tmp_path, b"#" * (MAX_BYTES + 1))
+        == f"{NAME} is larger than 1024 KiB. Keep only the program in it."
+    )
     (tmp_path / NAME).write_bytes(b"#" * MAX_BYTES)
     assert len(take(tmp_path, NAME)) == MAX_BYTES
 

@@ -89,7 +89,9 @@ def test_a_repaired_exercise_takes_a_line_and_says_what_is_next() -> None:
 
 def test_a_fault_of_ours_is_never_the_students() -> None:
     words = render(unfit(Outcome.ERROR, "checks.py:3: is not Python."))
-    assert words.startswith("! mean_gradients   could not be graded\n  This is a fault of the exercise or of the grader")
+    assert words.startswith(
+        "! mean_gradients   could not be graded\n  This is a fault of the exercise or of the grader"
+    )
     check = CheckResult(promise("check_a"), Outcome.ERROR, "KeyError: 'x'")
     words = render(replace(failed(""), outcome=Outcome.ERROR, checks=(check,)))
     assert words.startswith("! mean_gradients   check 1 of 1 could not be judged\n")
@@ -183,7 +185,9 @@ def test_colour_is_for_terminals_that_want_it(terminal: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("terminal")
 def test_signs_are_ascii_where_others_cannot_be_shown() -> None:
-    assert "x mean_gradients" in shown_on("ascii").replace("\x1b[1;31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "")
+    assert "x mean_gradients" in shown_on("ascii").replace("\x1b[1;31m", "").replace("\x1b[0m", "").replace(
+        "\x1b[1m", ""
+    )
 
 
 def test_a_dumb_terminal_gets_plain_ascii(terminal: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ import os
 import select
 import socket
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,16 +14,13 @@ from typing import Any
 
 from grader.errors import GraderError
 from grader.launch.jobs import Ending, Job, Running, run_folder
+from grader.launch.programs import SERVE, command, parent_to_die_with
 from grader.ranks.order import Order, base_environment
 from grader.records import Level
 from grader.sandbox import scratch
 
-BOOT = Path(__file__).resolve().parents[1] / "ranks" / "boot.py"
-# Not -I: it would also ignore PYTHONMALLOC. The environment is built anew, so that nothing else can come in through it.
-INTERPRETER = (sys.executable, "-s", "-P", "-B", str(BOOT))
-# Huge pages make a fork of a process that has imported torch four times cheaper; malloc must get all of Python's objects.
+# Huge pages make a fork of a process that has imported torch four times cheaper; malloc must get Python's objects too.
 CHEAP_FORKS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
-SERVE = "grader.ranks.loop:serve"
 IMPORT_S, FORK_S, END_S = 120.0, 10.0, 10.0
 JOBS_PER_SERVER = 400
 
@@ -83,12 +78,9 @@ class _Server:
         self._ready = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # the kernel's death signal counts from the end of a thread, and another than the main one may end early
-            parent = os.getpid() if threading.current_thread() is threading.main_thread() else 0
-            arguments = ["grader.ranks.server", str(theirs.fileno()), str(parent), serve, *preload]
             self._process = subprocess.Popen(
-                [*INTERPRETER, *arguments],
-                env={**base_environment(), **CHEAP_FORKS, "PYTHONHASHSEED": "0"},
+                command("grader.ranks.server", theirs.fileno(), parent_to_die_with(), serve, *preload),
+                env={**base_environment(), **CHEAP_FORKS},
                 cwd="/",
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -106,7 +98,7 @@ class _Server:
         self._wait_until_ready()
         self.jobs += 1
         try:
-            socket.send_fds(self._control, [order.to_json()], fds)
+            socket.send_fds(self._control, [json.dumps(order.to_packet()).encode()], fds)
         except (BrokenPipeError, ConnectionResetError):
             return False
         return True
@@ -179,7 +171,7 @@ class ForkRunning(Running):
         if self.order.level is not Level.B2 or Path(self.order.run_dir).exists():
             scratch.remove(Path(self.order.run_dir))
         if not any(fact["is"] == "swept" for fact in self._facts):
-            raise GraderError("The process that watches over the ranks was ended, so the run says nothing. Run it again.")
+            raise GraderError("The process that watches over the ranks was ended from outside. Run it again.")
         return tuple(map(self._ending, range(self.order.world_size)))
 
     def _ending(self, rank: int) -> Ending:

@@ -12,46 +12,67 @@ import signal
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from grader.ranks import rank
 from grader.ranks.order import Order
-from grader.ranks.rank import Serve
+from grader.ranks.settling import Serve
 from grader.ranks.status import Status
 from grader.records import Level
 from grader.sandbox import confinement, kernel, limits, namespaces, scratch
-from grader.sandbox.confinement import Refused
+from grader.sandbox.confinement import SandboxError
 
 SWEEP_S = 2.0
 WARDEN_S = 1.5  # how long the warden may take to end the ranks before it is ended with them
 
 
-def watch(order: Order, fds: list[int], serve: Serve) -> NoReturn:
-    """Be the monitor of one run; `fds` are the leash, the status pipe, then each rank's channel and output."""
-    leash, status = fds[0], Status(fds[1])
-    status.started()
+@dataclass(frozen=True)
+class Run:
+    """Hold what a monitor was given for its run; `sockets` are each rank's channel and output."""
+
+    order: Order
+    leash: int
+    status: Status
+    sockets: tuple[tuple[int, int], ...]
+    serve: Serve
+    processes: int | None
+
+    @classmethod
+    def of_fds(cls, order: Order, fds: list[int], serve: Serve) -> Run:
+        """Sort the file descriptors of an order: leash, status pipe, then each rank's channel and output."""
+        sockets = tuple(zip(fds[2::2], fds[3::2], strict=True))
+        return cls(order, fds[0], Status(fds[1]), sockets, serve, limits.processes_allowed())
+
+    def close_sockets(self) -> None:
+        """Close the ranks' ends: a copy kept here would hide the end of a rank."""
+        close_all(fd for pair in self.sockets for fd in pair)
+
+
+def watch(run: Run) -> NoReturn:
+    """Be the monitor of one run until nothing of it is left."""
+    run.status.started()
     covering: list[Path] = []
     try:
         kernel.adopt_orphans()
         kernel.set_dumpable(False)
-        processes = limits.processes_allowed()
-        if order.level is Level.B2:
-            covering = _separate(order)
-            _guard(order, fds, serve, processes)
+        if run.order.level is Level.B2:
+            covering = _separate(run.order)
+            _guard(run)
         else:
-            _keep(order, fds, serve, processes)
-    except (Refused, OSError) as error:
-        status.refused(str(error))
+            _keep(run)
+    except (SandboxError, OSError) as error:
+        run.status.refused(str(error))
     for target in covering:
         kernel.detach(str(target))
-    scratch.remove(Path(order.run_dir))
-    status.swept()
+    scratch.remove(Path(run.order.run_dir))
+    run.status.swept()
     os._exit(0)
 
 
 def _separate(order: Order) -> list[Path]:
-    """Enter namespaces; return the mounts that will lie over the run's folder."""
+    """Enter namespaces; return the mounts that lie over the run's folder from now on."""
     with confinement.step("namespaces"):
         kernel.set_dumpable(True)
         namespaces.enter()
@@ -60,14 +81,14 @@ def _separate(order: Order) -> list[Path]:
         return namespaces.mount_folders(Path(order.run_dir), order.scratch_dir, order.limits.disk_bytes)
 
 
-def _guard(order: Order, fds: list[int], serve: Serve, processes: int | None) -> None:
+def _guard(run: Run) -> None:
     """Fork the warden and wait for its end."""
-    monitor = os.getpid()
+    children, ended = Children(run.leash), False
     warden = os.fork()
     if warden == 0:
-        _be_warden(order, fds, serve, processes, monitor)
-    close_all(fds[2:])
-    children, ended = Children(fds[0]), False
+        children.forget()
+        _be_warden(run)
+    run.close_sockets()
     while not ended and not children.wait():
         ended = warden in children.reap()
     deadline = time.monotonic() + WARDEN_S
@@ -77,32 +98,30 @@ def _guard(order: Order, fds: list[int], serve: Serve, processes: int | None) ->
     children.sweep([warden])
 
 
-def _be_warden(order: Order, fds: list[int], serve: Serve, processes: int | None, monitor: int) -> NoReturn:
+def _be_warden(run: Run) -> NoReturn:
     try:
-        # its parent has no number in the new process tree: nothing can be compared, and the leash covers the rest
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, int(signal.SIGKILL))  # its parent has no number that it could compare
         with confinement.step("a private /proc"):
             namespaces.mount_proc()
-        _keep(order, fds, serve, processes)
-    except (Refused, OSError) as error:
-        Status(fds[1]).refused(str(error))
-    os._exit(0)
+        _keep(run)
+    except (SandboxError, OSError) as error:
+        run.status.refused(str(error))
+    finally:
+        os._exit(0)
 
 
-def _keep(order: Order, fds: list[int], serve: Serve, processes: int | None) -> None:
+def _keep(run: Run) -> None:
     """Fork the ranks, report how each ends, and return when all that was below this process is gone."""
-    prepared = confinement.prepare(order.policy(processes))
-    parent, children, ranks = os.getpid(), Children(fds[0]), {}
-    for number in range(order.world_size):
+    prepared = confinement.prepare(run.order.policy(run.processes))
+    children, ranks, parent_pid = Children(run.leash), {}, os.getpid()
+    for number, (channel, output) in enumerate(run.sockets):
         pid = os.fork()
         if pid == 0:
             children.forget()
-            rank.live(order, number, (fds[2 + 2 * number], fds[3 + 2 * number], fds[1]), prepared, parent, serve)
+            rank.live(run.order, rank.Place(number, channel, output, run.status.fd, parent_pid), prepared, run.serve)
         ranks[pid] = number
-    close_all(fds[2:])
-    if prepared.ruleset >= 0:
-        os.close(prepared.ruleset)
-    _report(children, ranks, Status(fds[1]))
+    run.close_sockets()
+    _report(children, ranks, run.status)
 
 
 def _report(children: Children, ranks: dict[int, int], status: Status) -> None:
@@ -121,7 +140,7 @@ def _report(children: Children, ranks: dict[int, int], status: Status) -> None:
 
 
 def close_all(fds: Iterable[int]) -> None:
-    """Close the ranks' ends: a copy kept here would hide the end of a rank."""
+    """Close file descriptors that others use."""
     for fd in fds:
         os.close(fd)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from grader.records import Level, Limits
 from grader.sandbox.confinement import Policy
 
-KEPT_VARIABLES = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "NUMBER_OF_PROCESSORS")
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -37,17 +37,15 @@ class Order:
         """Name the folder that the ranks share and may write into."""
         return Path(self.run_dir, "scratch")
 
-    def to_json(self) -> bytes:
-        """Return the order as it is sent."""
-        return json.dumps({**asdict(self), "level": self.level.name}).encode()
+    def to_packet(self) -> dict[str, Any]:
+        """Return the order as JSON can hold it."""
+        return {**asdict(self), "level": self.level.name}
 
     @classmethod
-    def from_json(cls, data: bytes) -> Order:
+    def of_packet(cls, packet: dict[str, Any]) -> Order:
         """Read an order back."""
-        values = json.loads(data)
-        known = {field.name: values[field.name] for field in fields(cls)}
-        level, limits = Level[values["level"]], Limits(**values["limits"])
-        return cls(**{**known, "level": level, "limits": limits, "preload": tuple(values["preload"])})
+        level, limits = Level[packet["level"]], Limits(**packet["limits"])
+        return cls(**{**packet, "level": level, "limits": limits, "preload": tuple(packet["preload"])})
 
     def policy(self, processes: int | None = None) -> Policy:
         """Return what one rank of this run may do."""
@@ -55,13 +53,15 @@ class Order:
 
     def environment(self, rank: int) -> dict[str, str]:
         """Return the whole environment of one rank."""
-        scratch, user = str(self.scratch_dir), "rank"
+        scratch, loopback = str(self.scratch_dir), "lo" if sys.platform == "linux" else "lo0"
         return {
             **base_environment(),
-            **{"HOME": scratch, "TMPDIR": scratch, "TEMP": scratch, "TMP": scratch, "USERPROFILE": scratch},
-            **{"USER": user, "LOGNAME": user, "USERNAME": user},
-            **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world_size)},
-            **{"GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0", "TORCH_DISABLE_ADDR2LINE": "1"},
+            **dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), scratch),
+            **dict.fromkeys(("USER", "LOGNAME", "USERNAME"), "rank"),
+            **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
+            "WORLD_SIZE": str(self.world_size),
+            "GLOO_SOCKET_IFNAME": loopback,
+            "TORCH_DISABLE_ADDR2LINE": "1",
         }
 
 
@@ -69,4 +69,5 @@ def base_environment() -> dict[str, str]:
     """Return an environment built anew: nothing of a token, a key or a PYTHON variable is in it."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     path = os.defpath if os.name == "posix" else os.environ.get("PATH", "")
-    return {**kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **ONE_THREAD}
+    python = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}  # sets in the same order in every run
+    return {**kept, "PATH": path, "LANG": "C.UTF-8", **python, **ONE_THREAD}

@@ -1,4 +1,4 @@
-"""The fork server: import what ranks will need once, then fork a monitor for each order.
+"""The fork server: import what ranks will need once, then fork a monitor for each order; Linux only.
 
 It is started with an environment built anew, holds no secret and never runs a parallel operation: a library that has
 started threads must not be forked.
@@ -7,19 +7,17 @@ started threads must not be forked.
 from __future__ import annotations
 
 import gc
-import importlib
+import json
 import os
 import signal
 import socket
 import sys
-import threading
 import traceback
-from collections.abc import Iterable
-from contextlib import suppress
+from pathlib import Path
 
-from grader.ranks import monitor, warm
+from grader.ranks import monitor
 from grader.ranks.order import Order
-from grader.ranks.rank import Serve, find_serve
+from grader.ranks.settling import Serve, find_serve, import_modules
 from grader.sandbox import kernel, paths
 
 MAX_ORDER_BYTES, MAX_FDS = 1 << 16, 253  # the second is the kernel's own limit for one message
@@ -33,33 +31,22 @@ def main(arguments: list[str]) -> None:
     kernel.set_dumpable(False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=int(control_fd)) as control:
-        import_modules(preload)
         serve = find_serve(serve_name)
+        import_before_forking(preload)
         paths.readable()
         control.send(b"ready")
         while take(control, serve):
             pass
 
 
-def import_modules(names: Iterable[str]) -> None:
-    """Import what is not yet imported; what cannot be is left to the submission, whose own import will say so."""
-    new = [name for name in names if name not in sys.modules]
-    for name in new:
-        with suppress(ImportError):
-            importlib.import_module(name)
-    warm_up()
-    if threading.active_count() > 1 or len(os.listdir("/proc/self/task")) > 1:
-        raise RuntimeError(f"importing {', '.join(new)} started threads")
+def import_before_forking(names: list[str]) -> None:
+    """Import, and refuse to go on with more than one thread; keep the garbage collector off what is shared."""
+    import_modules(names)
+    threads = list(Path("/proc/self/task").iterdir())
+    if len(threads) > 1:
+        raise RuntimeError(f"Importing {', '.join(names)} started {len(threads) - 1} threads, so it cannot be forked.")
     gc.collect()
     gc.freeze()
-
-
-def warm_up() -> None:
-    """Seed once, for the modules that seeding imports at its first use, 30 ms that each rank would spend."""
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(0)
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(0)
 
 
 def take(control: socket.socket, serve: Serve) -> bool:
@@ -67,12 +54,13 @@ def take(control: socket.socket, serve: Serve) -> bool:
     data, fds, _, _ = socket.recv_fds(control, MAX_ORDER_BYTES, MAX_FDS)
     if not data:
         return False
-    order = Order.from_json(data)
-    import_modules(order.preload)
+    order = Order.of_packet(json.loads(data))
+    if new := [name for name in order.preload if name not in sys.modules]:
+        import_before_forking(new)
     if os.fork() == 0:
         os.close(control.detach())
         try:
-            monitor.watch(order, fds, serve)
+            monitor.watch(monitor.Run.of_fds(order, fds, serve))
         except BaseException:
             traceback.print_exc()
             raise

@@ -1,4 +1,4 @@
-"""What monitors and ranks report before a submission is there, and monitors after it: one JSON line a fact, over a pipe that no submission ever holds."""
+"""What a monitor reports of its run: one JSON line a fact, over a pipe that no submission ever holds."""
 
 from __future__ import annotations
 

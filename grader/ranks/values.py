@@ -32,10 +32,10 @@ def describe(tensor: torch.Tensor) -> Tensor | Opaque:
     kind = type(tensor)
     subclass = "" if kind in (torch.Tensor, torch.nn.Parameter) else kind.__name__
     with torch._C.DisableTorchFunctionSubclass():  # a subclass must not answer for its values
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
+            return Opaque(f"{dtype} tensor on meta" if tensor.is_meta else f"{dtype} tensor of layout {tensor.layout}")
         plain = torch.Tensor.as_subclass(torch.Tensor.detach(tensor), torch.Tensor)
-        dtype = str(plain.dtype).removeprefix("torch.")
-        if plain.layout is not torch.strided or plain.is_meta or plain.is_quantized:
-            return Opaque(f"{dtype} tensor on meta" if plain.is_meta else f"{dtype} tensor of layout {plain.layout}")
         plain = plain.cpu().contiguous().resolve_conj().resolve_neg()
         if dtype == "bfloat16":
             plain = plain.float()

@@ -14,7 +14,7 @@ if sys.platform == "linux":
     from grader.sandbox import kernel, landlock, paths, seccomp
 
 
-class Refused(Exception):
+class SandboxError(Exception):
     """Say which step of the sandbox the system refused, and why."""
 
 
@@ -25,7 +25,7 @@ def step(name: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise Refused(f"{name} ({reason})") from None
+        raise SandboxError(f"{name} ({reason})") from None
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Prepared:
 
 
 def prepare(policy: Policy) -> Prepared:
-    """Build the ruleset and the filter of a policy; raise Refused where the level cannot be had."""
+    """Build the ruleset and the filter of a policy; raise SandboxError where the level cannot be had."""
     if policy.level is Level.B0:
         return Prepared(policy)
     if sys.platform != "linux":
-        raise Refused(f"level {policy.level.name} ({sys.platform} is not Linux)")
+        raise SandboxError(f"level {policy.level.name} ({sys.platform} is not Linux)")
     with step("Landlock"):
         readable = [*paths.readable(), policy.exercise]
         ruleset = landlock.build(readable, [*paths.WRITABLE, policy.scratch], tcp=policy.network)
@@ -65,9 +65,9 @@ def prepare(policy: Policy) -> Prepared:
 
 
 def apply(prepared: Prepared) -> None:
-    """Confine this process; raise Refused, whereupon nothing of a submission may run in it."""
+    """Confine this process; raise SandboxError, whereupon nothing of a submission may run in it."""
     if prepared.policy.level is Level.B0:
-        with suppress(Refused):
+        with suppress(SandboxError):
             _limit(prepared.policy)
         return
     _limit(prepared.policy)

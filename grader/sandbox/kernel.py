@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import struct
+from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 PR_CAPBSET_DROP, PR_SET_SECUREBITS = 24, 28
@@ -71,10 +72,8 @@ def drop_capabilities() -> None:
     except OSError as error:
         if error.errno not in {errno.EINVAL, errno.EPERM}:  # past the last one; or there is none to drop
             raise
-    try:
+    with suppress(PermissionError):  # an ordinary user, whose programs gain nothing once new privileges are forbidden
         prctl(PR_SET_SECUREBITS, LOCKED_SECUREBITS)
-    except PermissionError:  # an ordinary user, whose programs gain nothing either once new privileges are forbidden
-        pass
     header = ctypes.create_string_buffer(struct.pack("<Ii", CAPABILITY_VERSION_3, 0), 8)
     _checked(_libc.capset(header, ctypes.create_string_buffer(24)))
 

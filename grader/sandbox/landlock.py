@@ -58,7 +58,7 @@ def build(readable: Iterable[Path], writable: Iterable[Path], *, tcp: bool) -> i
 def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:  # what is not there needs no rule
+    except (FileNotFoundError, PermissionError):  # what cannot be reached anyway needs no rule
         return
     try:
         granted = rights if path.is_dir() else rights & MEANT_FOR_FILES

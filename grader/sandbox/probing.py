@@ -1,30 +1,25 @@
-"""Find out what this machine offers, by trying it in a throwaway process; in words for `doctor` and the report."""
+"""Find out what this machine offers; in words for `doctor`, the report and refusals."""
 
 from __future__ import annotations
 
 import errno
 import functools
-import json
 import os
-import platform
 import sys
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.records import Level
 
-if sys.platform == "linux":
-    from grader.sandbox import kernel, landlock, namespaces, paths, seccomp
-
 SYSTEM_NAMES = {"darwin": "macOS", "win32": "Windows"}
-DEVCONTAINER = "The devcontainer of this repository and any recent Linux offer B1."
+DEVCONTAINER = "The devcontainer of this repository, or a recent Linux, offers B1."
+CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+APPARMOR = "apparmor_restrict_unprivileged_userns"
 
 
 @dataclass(frozen=True)
 class Feature:
-    """Say of one part of the sandbox what it is here, or why it is missing and what would bring it."""
+    """Say what one part of the sandbox is here, or why it is missing and what would bring it."""
 
     words: str
     missing: str = ""
@@ -50,89 +45,79 @@ class Probe:
         """Return the strongest level that can be had."""
         return next(level for level in (Level.B2, Level.B1, Level.B0) if not self.lacks(level))
 
+    def parts(self, level: Level) -> tuple[Feature, ...]:
+        """Return what `level` is made of."""
+        base = (self.landlock, self.seccomp, self.limits)
+        return () if level is Level.B0 else base if level is Level.B1 else (*base, self.namespaces)
+
     def lacks(self, level: Level) -> tuple[Feature, ...]:
         """Return the parts of `level` that are missing here."""
-        parts = {
-            Level.B0: (),
-            Level.B1: (self.limits, self.landlock, self.seccomp),
-            Level.B2: (self.limits, self.landlock, self.seccomp, self.namespaces),
-        }
-        return tuple(part for part in parts[level] if not part.available)
+        return tuple(part for part in self.parts(level) if not part.available)
 
     def describe(self, level: Level) -> str:
-        """Return what `level` is made of here, and why it is not a stronger one."""
-        parts = (self.landlock, self.seccomp, self.limits, self.namespaces)
-        used = [part.words for part in parts if part.available]
-        if level is Level.B0:
-            used = ["processes of their own, no sandbox"]
-        elif level is Level.B1:
-            used = [words for words in used if words != self.namespaces.words]
-        missing = [part.missing for part in parts if not part.available]
-        return "; ".join([f"{level.name}: {', '.join(used)}", *missing])
+        """Return what `level` is made of here, and what keeps this machine from a stronger one."""
+        used = ", ".join(part.words for part in self.parts(level)) or "no sandbox"
+        return "; ".join([f"{level.name}: {used}", *(part.missing for part in self.lacks(Level.B2))])
 
 
 @functools.cache
 def probe() -> Probe:
-    """Return what this machine offers; the first call tries it and takes a few milliseconds."""
+    """Return what this machine offers; the first call tries it, which takes a few milliseconds."""
     if sys.platform != "linux":
         name = SYSTEM_NAMES.get(sys.platform, sys.platform)
-        nothing = Feature("", f"{name} has no sandbox that a program can put itself into", DEVCONTAINER)
-        return Probe(Feature("limits" if os.name == "posix" else "", "" if os.name == "posix" else name), *[nothing] * 3)
-    found = _in_throwaway_process(_try_everything)
-    root = " (but not of processes: this is root)" if os.getuid() == 0 else ""
+        nothing = Feature("", f"{name} has no sandbox that a process can enter by itself", DEVCONTAINER)
+        return Probe(nothing, nothing, nothing, nothing)
+    from grader.sandbox import trying
+
+    errors = trying.errors()
+    root = " (not of processes: this is root)" if os.getuid() == 0 else ""
     return Probe(
         Feature(f"limits{root}"),
-        _landlock(found["landlock"]),
-        Feature("seccomp", _say("seccomp", found["seccomp"]), DEVCONTAINER),
-        _namespaces(found["namespaces"]),
+        _landlock(errors["Landlock"]),
+        _feature("seccomp", errors["seccomp"]),
+        _namespaces(errors["namespaces"]),
     )
 
 
-if sys.platform == "linux":
-
-    def _try_everything() -> dict[str, list[object]]:
-        return {
-            "namespaces": _attempt(_enter_namespaces),
-            "landlock": _attempt(_enter_landlock),
-            "seccomp": _attempt(lambda: seccomp.enter(seccomp.build(()))),
-        }
-
-    def _enter_namespaces() -> None:
-        kernel.set_dumpable(True)
-        namespaces.enter()
-        namespaces.mount_folders(Path("/dev/shm"), Path("/dev/shm"), 1 << 20)
-        found = _in_throwaway_process(lambda: {"proc": _attempt(namespaces.mount_proc)})
-        if found["proc"]:
-            raise OSError(found["proc"][0], f"no private /proc: {found['proc'][1]}")
-
-    def _enter_landlock() -> None:
-        kernel.forbid_new_privileges()
-        landlock.enter(landlock.build(paths.readable(), paths.WRITABLE, tcp=False))
+def _feature(name: str, error: tuple[int, str] | None, way_out: str = DEVCONTAINER) -> Feature:
+    return Feature(name) if error is None else Feature(name, f"{name} refused ({error[1]})", way_out)
 
 
-def _attempt(step: Callable[[], None]) -> list[object]:
-    """Return nothing if the step can be done, else the error's number and words."""
+def _landlock(error: tuple[int, str] | None) -> Feature:
+    if sys.platform != "linux":
+        raise AssertionError("Landlock is a part of Linux")
+    from grader.sandbox import landlock, paths
+
+    if (folder := paths.exposing()) is not None:
+        fact = f"a submission must be able to read {folder}, and this repository lies in it"
+        return Feature("Landlock", fact, "Move the repository to another folder.")
+    if error is None:
+        return Feature(f"Landlock ABI {landlock.abi()}")
+    if error[0] == errno.ENOSYS:
+        return Feature("Landlock", "this kernel has no Landlock (Linux 5.13 brought it)", DEVCONTAINER)
+    if error[0] == errno.EOPNOTSUPP:
+        return Feature("Landlock", "Landlock was left out when this system started", "Add landlock to the kernel's lsm=.")
+    return _feature("Landlock", error)
+
+
+def _namespaces(error: tuple[int, str] | None) -> Feature:
+    name = "namespaces"
+    if error is None:
+        return Feature(name)
+    if _setting(f"kernel/{APPARMOR}") == "1":
+        way_out = f"`sudo sysctl -w kernel.{APPARMOR}=0` allows them until the next start."
+        return Feature(name, "namespaces refused by AppArmor", way_out)
+    for setting in ("user/max_user_namespaces", "kernel/unprivileged_userns_clone"):
+        if _setting(setting) == "0":
+            dotted = setting.replace("/", ".")
+            return Feature(name, f"namespaces switched off ({dotted} is 0)", f"`sudo sysctl -w {dotted}=1000` allows them.")
+    if any(mark.exists() for mark in CONTAINER_MARKS):
+        return Feature(name, f"namespaces refused by the container ({error[1]})", "Start it with fewer restrictions.")
+    return _feature(name, error, "")
+
+
+def _setting(name: str) -> str:
     try:
-        step()
-    except OSError as error:
-        return [error.errno, error.strerror or str(error)]
-    return []
-
-
-def _in_throwaway_process(find: Callable[[], dict[str, list[object]]]) -> dict[str, list[object]]:
-    """Return what `find` returns in a child that is thrown away, because what it tries cannot be undone."""
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy: the child takes none of their locks
-        pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writing, json.dumps(find()).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        answer = pipe.read()
-    os.waitpid(pid, 0)
-    nothing = [errno.EIO, "trying it ended the process that tried"]
-    return json.loads(answer) if answer else dict.fromkeys(("namespaces", "landlock", "seccomp", "proc"), nothing)
+        return Path("/proc/sys", name).read_text().strip()
+    except OSError:  # a kernel that has no such setting
+        return ""

@@ -6,7 +6,7 @@ import atexit
 import functools
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
@@ -36,10 +36,10 @@ Tell = Callable[[str], None]
 
 @contextmanager
 def open_grader(
-    request: Request, chosen: Iterable[Exercise], course: Iterable[Exercise], tell: Tell
+    request: Request, chosen: Sequence[Exercise], course: Iterable[Exercise], tell: Tell
 ) -> Iterator[Grade]:
     """Yield a function that grades one exercise, and first what it uses; what was graded once is remembered."""
-    opened = _in_this_process(request, tell) if request.jobs == 1 else _in_several(request, chosen, tell)
+    opened = (_in_this_process if request.jobs == 1 else _in_several)(request, chosen, tell)
     with opened as grade:
         by_slug = {exercise.slug: exercise for exercise in course}
 
@@ -67,13 +67,14 @@ def grade(exercise: Exercise, launcher: Launcher, seed: int, tell: Tell) -> Grad
 
 
 @contextmanager
-def _in_this_process(request: Request, tell: Tell) -> Iterator[Grade]:
-    with closing(open_launcher(request.required_level)) as launcher:
+def _in_this_process(request: Request, chosen: Sequence[Exercise], tell: Tell) -> Iterator[Grade]:
+    preload = tuple(sorted({module for exercise in chosen for module in exercise.preload}))
+    with closing(open_launcher(request.required_level, preload=preload)) as launcher:
         yield lambda exercise: grade(exercise, launcher, _seed(request), tell)
 
 
 @contextmanager
-def _in_several(request: Request, chosen: Iterable[Exercise], tell: Tell) -> Iterator[Grade]:
+def _in_several(request: Request, chosen: Sequence[Exercise], tell: Tell) -> Iterator[Grade]:
     """Begin with all exercises that use no other, each in its own trusted process with its own launcher."""
     pool = ProcessPoolExecutor(request.jobs, multiprocessing.get_context("spawn"), _be_stoppable)
     try:

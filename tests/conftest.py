@@ -1,0 +1,53 @@
+"""What several tests need: a launcher that lives as long as the session, and students of one-file submissions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.launch import Launcher, open_launcher
+from grader.records import Exercise, Limits
+from grader.student import Student
+
+TORCH = ("numpy", "torch", "torch.distributed")
+SUBMISSIONS = Path(__file__).parent / "submissions"
+
+MakeStudent = Callable[..., Student]
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[Launcher]:
+    """Start ranks by the best means of this machine."""
+    launcher = open_launcher(preload=TORCH)
+    yield launcher
+    launcher.close()
+
+
+@pytest.fixture(scope="session")
+def spawning_launcher() -> Iterator[Launcher]:
+    """Start ranks as macOS and Windows do."""
+    launcher = open_launcher(method="spawn", preload=TORCH)
+    yield launcher
+    launcher.close()
+
+
+@pytest.fixture
+def student_of(launcher: Launcher) -> Iterator[MakeStudent]:
+    """Return a maker of students whose submission is a piece of source, or a file in tests/submissions."""
+    made: list[Student] = []
+
+    def make(source: str | bytes, *, seed: int = 7, on: Launcher = launcher, **limits: float) -> Student:
+        known = SUBMISSIONS / f"{source}.py" if isinstance(source, str) and "\n" not in source else None
+        text = known.read_bytes() if known else source.encode() if isinstance(source, str) else bytes(source)
+        folder = Path(os.devnull)  # nothing is read from it
+        options = Limits(**{"timeout_s": 5.0, **limits})  # type: ignore[arg-type]  # the fields are checked by Limits
+        exercise = Exercise("sample", 1, "Sample", 10, 1, 1, folder, folder, limits=options, preload=TORCH)
+        made.append(Student(exercise, text, None, on, seed))
+        return made[-1]
+
+    yield make
+    for student in made:
+        student.close()
