@@ -14,12 +14,16 @@ The modules, in the one order in which they may import each other (each only fro
     sandbox       what a rank may not do: limits, Landlock, seccomp, namespaces
     ranks         everything that runs outside the trusted process, beside a submission
     launch        start ranks and end them, whatever they do
+    posts         what a rank says when it begins an operation: read, described, compared
+    collectives   pair what the ranks post
     network       the simulated network: every message, byte and second of it
     hangs         say in words where each rank stands
     printed       keep what a rank prints, bounded
     failures      say in words how a rank failed
+    channels      speak with the ranks of one run over their sockets
     exchange      drive the ranks of one run until each has answered or the run is decided
     student       the fixture `student`: call, simulated, ranks
+    schedules     read, run and draw pipeline schedules: pure functions over lists of strings
     judging       what a check is made of: promise, hints, comparisons
     session       one pytest session over one file of checks
     runner        an exercise and a submission in, results out

@@ -5,27 +5,24 @@ All that is read from a rank is data that may lie; nothing in here runs or impor
 
 from __future__ import annotations
 
-import selectors
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from grader import failures, hangs, wire
+from grader import failures, hangs
+from grader.channels import BrokenRank, Channels, Message
 from grader.errors import GraderError, StudentFailure
 from grader.hangs import Standing
 from grader.launch import Ending, Running
 from grader.network import Collectives, Network
-from grader.posts import Post
-from grader.printed import Printed
 from grader.records import Group, Limits, Opaque, RankResult, Transport
 
 RAISED_GRACE_S = 0.2  # how long the others may still answer after one rank raised
 STILL_S = 1.0  # how long nothing may move before ranks that cannot go on are declared a deadlock
-MAX_PRINTED_BYTES = 16 << 20
-CHUNK_BYTES = 1 << 18
+DUMP_GRACE_S = 2.0  # how long after the deadline a busy rank's interpreter may still say in which line it is
+LOOK_S = 0.1  # how often clocks and quotas are looked at while nothing arrives
 ANSWERS = frozenset({"returned", "raised", "missing", "signature", "unsendable"})
-KINDS = ANSWERS | {"ready", "post", "wait", "done", "compute"}
 
 
 @dataclass(frozen=True)
@@ -43,34 +40,15 @@ class Setup:
     beta_s_per_byte: float = 1e-9
 
 
+@dataclass
 class RankState:
     """Hold what the trusted process knows of one rank."""
 
-    def __init__(self, rank: int, limits: Limits) -> None:
-        """Begin before the rank has said anything."""
-        self.rank = rank
-        self.reader = wire.FrameReader()
-        self.printed = Printed(limits.output_bytes)
-        self.waiting: Post | None = None
-        self.wait_line = 0
-        self.ready = self.ended = False
-        self.answer: dict[str, Any] | None = None
-        self.outgoing = bytearray()
-
-    @property
-    def live(self) -> bool:
-        """Return whether the rank may still say something of its own accord."""
-        return self.answer is None and not self.ended
-
-    def standing(self, dump_line: int = 0) -> Standing:
-        """Return where the rank stands, for the words of a hang."""
-        if self.answer is not None:
-            return Standing(self.rank, "returned" if self.answer["is"] == "returned" else "raised")
-        if self.ended:
-            return Standing(self.rank, "ended")
-        if self.waiting is not None:
-            return Standing(self.rank, "waiting", self.waiting, self.wait_line)
-        return Standing(self.rank, "computing" if self.ready else "starting", None, dump_line)
+    rank: int
+    ready: bool = False
+    waiting: Mapping[str, Any] | None = None  # the operation in which it blocks
+    wait_line: int = 0
+    answer: Message | None = None
 
 
 class Exchange:
@@ -79,30 +57,28 @@ class Exchange:
     def __init__(self, running: Running, setup: Setup) -> None:
         """Send each rank what it needs to load the submission and to join the others."""
         self.running, self.setup = running, setup
+        self.file = f"{setup.name}.py"
         self.source = setup.source.decode("utf-8-sig", "replace").splitlines()
-        self.ranks = [RankState(rank, setup.limits) for rank in range(setup.world_size)]
+        self.channels = Channels(running, setup.limits)
+        self.ranks = [RankState(rank) for rank in range(setup.world_size)]
         self.network = Network(setup.world_size, setup.alpha_s, setup.beta_s_per_byte)
-        self.books = Collectives()  # of what ranks on gloo report
-        self.moved_at = time.monotonic()
-        self.selector = selectors.DefaultSelector()
-        for state, channel, output in zip(self.ranks, running.channels, running.outputs, strict=True):
-            self.selector.register(channel, selectors.EVENT_READ, ("channel", state))
-            self.selector.register(output, selectors.EVENT_READ, ("output", state))
+        self.books: Network | Collectives = self.network if setup.transport == "simulated" else Collectives()
+        self.function, self.moved_at = "", time.monotonic()
         for state in self.ranks:
-            self.send(state, self.start_message(state.rank))
+            self.channels.send(state.rank, self.start_message(state.rank))
 
-    def start_message(self, rank: int) -> dict[str, Any]:
+    def start_message(self, rank: int) -> Message:
         """Return the "start" message of one rank."""
-        name, setup = self.setup.name, self.setup
+        setup, exercise_dir = self.setup, self.running.exercise_dir
         return {
             "do": "start",
             "rank": rank,
             "world_size": setup.world_size,
             "transport": setup.transport,
             "store": str(self.running.scratch_dir / "store"),
-            "name": name,
-            "submission": str(self.running.exercise_dir / f"{name}.py"),
-            "harness": str(self.running.exercise_dir / "harness.py") if setup.harness else None,
+            "name": setup.name,
+            "submission": str(exercise_dir / self.file),
+            "harness": str(exercise_dir / "harness.py") if setup.harness else None,
             "seed": setup.seed,
             "timeout_s": setup.limits.timeout_s,
         }
@@ -120,261 +96,209 @@ class Exchange:
 
         Raises StudentFailure for whatever the submission did instead of answering; the ranks are gone then.
         """
+        self.function = function.rpartition(".")[2]
         groups = subgroups(per_rank)
         for state, args in zip(self.ranks, per_rank, strict=True):
             state.answer = None
             self.network.resume(state.rank)
             call = {"do": "call", "function": function, "args": tuple(args), "kwargs": kwargs, "groups": groups}
-            self.send(state, {**call, "timeout_s": timeout_s, "with_arguments": with_arguments})
-        self.await_answers(function, time.monotonic() + timeout_s, timeout_s)
-        return [self.result(state, function) for state in self.ranks]
+            self.channels.send(state.rank, {**call, "timeout_s": timeout_s, "with_arguments": with_arguments})
+        try:
+            self.await_answers(time.monotonic() + timeout_s, timeout_s)
+        except BrokenRank as broken:
+            self.fail(f"{self.who(broken.rank)}{broken.words}", broken.kind, rank=broken.rank)
+        return [self.result(state) for state in self.ranks]
 
-    def await_answers(self, function: str, deadline: float, timeout_s: float) -> None:
-        """Pump messages until every rank has returned; raise StudentFailure as soon as that cannot happen any more."""
-        while any(state.live for state in self.ranks):
-            self.pump(self.patience(deadline))
-            self.advance_network(function)
-            if any(self.failed(state) for state in self.ranks):
-                self.fail_with_origin(function)
-            self.check_still(function)
+    def await_answers(self, deadline: float, timeout_s: float) -> None:
+        """Receive messages until every rank has returned; fail as soon as that cannot happen any more."""
+        while any(map(self.is_live, self.ranks)):
+            self.receive(max(0.0, min(LOOK_S, deadline - time.monotonic())))
+            self.fail_if_any_did()
+            self.advance_network()
+            self.fail_if_still()
             if time.monotonic() > deadline:
-                self.fail_at_deadline(function, timeout_s)
+                self.fail_at_deadline(timeout_s)
             if self.running.over_quota():
                 limit = self.setup.limits.disk_bytes >> 20
                 self.fail(f"Your code wrote more than {limit} MiB to disk. Write less, or not at all.", "quota")
-        if any(self.failed(state) for state in self.ranks):
-            self.fail_with_origin(function)
+        self.fail_if_any_did()
 
-    def patience(self, deadline: float) -> float:
-        """Return how long to wait for the next message before looking at clocks again."""
-        return max(0.0, min(0.1, deadline - time.monotonic()))
+    # ---- what the ranks say --------------------------------------------------------------------------------------
 
-    # ---- messages ------------------------------------------------------------------------------------------------
+    def receive(self, wait_s: float) -> None:
+        """Take note of what arrives within `wait_s`."""
+        for rank, message in self.channels.receive(wait_s):
+            self.moved_at = time.monotonic()
+            try:
+                self.handle(self.ranks[rank], message)
+            except StudentFailure as failure:  # ranks that disagree, or an operation that makes no sense
+                self.fail(failure.message, failure.kind, rank=failure.rank, line=failure.line)
+            except (KeyError, TypeError, ValueError):  # only a rank that writes to the channel itself can cause these
+                raise BrokenRank(rank, "Your code sent a broken answer over a channel of ours.", "broken") from None
 
-    def send(self, state: RankState, message: dict[str, Any]) -> None:
-        """Send one message, now as far as the socket takes it and the rest while pumping."""
-        state.outgoing += wire.encode(message)
-        self.flush(state)
-
-    def flush(self, state: RankState) -> None:
-        """Push pending bytes; watch for room in the socket only while some are left."""
-        channel = self.running.channels[state.rank]
-        try:
-            while state.outgoing:
-                del state.outgoing[: channel.send(memoryview(state.outgoing)[:CHUNK_BYTES])]
-        except BlockingIOError:
-            pass
-        except OSError:  # the rank is gone; its end of the channel will say so when it is read
-            state.outgoing.clear()
-        if not state.ended:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if state.outgoing else 0)
-            self.selector.modify(channel, events, ("channel", state))
-
-    def pump(self, wait_s: float) -> None:
-        """Read what is there, waiting at most `wait_s` for something to come."""
-        for key, events in self.selector.select(wait_s):
-            kind, state = key.data
-            if kind == "channel" and events & selectors.EVENT_WRITE:
-                self.flush(state)
-            if events & selectors.EVENT_READ:
-                self.read(key.fileobj, kind, state)
-
-    def read(self, source: Any, kind: str, state: RankState) -> None:
-        """Read one chunk from a channel or an output."""
-        try:
-            data = source.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self.selector.unregister(source)
-            state.ended |= kind == "channel"
-        elif kind == "output":
-            self.take_output(state, data)
-        else:
-            self.take_frames(state, data)
-
-    def take_output(self, state: RankState, data: bytes) -> None:
-        """Keep what a rank printed, and stop a rank that floods."""
-        state.printed.add(data)
-        if state.printed.total > MAX_PRINTED_BYTES:
-            limit = MAX_PRINTED_BYTES >> 20
-            self.fail(f"{self.who(state)}Your code printed more than {limit} MiB. Print less inside loops.", "output")
-
-    def take_frames(self, state: RankState, data: bytes) -> None:
-        """Decode and handle the messages that `data` completes."""
-        try:
-            for message in state.reader.feed(data):
-                self.handle(state, message)
-        except (wire.WireError, KeyError, TypeError, ValueError, AttributeError) as error:
-            # Only a rank that writes to our channel itself can send such a thing.
-            self.fail(f"{self.who(state)}Your code sent a broken answer ({type(error).__name__}).", "broken")
-
-    def handle(self, state: RankState, message: dict[str, Any]) -> None:
+    def handle(self, state: RankState, message: Message) -> None:
         """Take note of one message."""
         kind = message["is"]
-        if kind not in KINDS:
-            raise wire.WireError("unknown kind of message")
-        self.moved_at = time.monotonic()
         if kind in ANSWERS:
             state.answer, state.waiting = message, None
             self.network.finish(state.rank)
         elif kind == "ready":
             state.ready = True
         elif kind == "post":
-            self.handle_post(state, message)
+            self.books.post(state.rank, message)
         elif kind == "wait":
             self.handle_wait(state, message)
-        elif kind == "done":
+        elif kind == "done" and isinstance(self.books, Collectives):
             self.books.done(state.rank, message)
             if state.waiting is not None and state.waiting["n"] == message["n"]:
                 state.waiting = None
-        elif kind == "compute" and self.setup.transport == "simulated":
+        elif kind == "compute":
             self.network.compute(state.rank, message)
+        else:
+            raise ValueError(kind)
 
-    def handle_post(self, state: RankState, message: dict[str, Any]) -> None:
-        """Take note of an operation that begins; fail the run if ranks disagree about it."""
-        try:
-            (self.network if self.setup.transport == "simulated" else self.books).post(state.rank, message)
-        except StudentFailure as failure:
-            self.fail(failure.message, failure.kind, rank=failure.rank, line=failure.line)
-
-    def handle_wait(self, state: RankState, message: dict[str, Any]) -> None:
+    def handle_wait(self, state: RankState, message: Message) -> None:
         """Take note that a rank blocks until one of its operations is complete."""
-        if self.setup.transport == "simulated":
-            self.network.wait(state.rank, message)
-            state.waiting = self.network.waiting(state.rank)
+        if isinstance(self.books, Network):
+            self.books.wait(state.rank, message)
+            state.waiting = self.books.waiting(state.rank)
         else:
             state.waiting = self.books.entry(state.rank, message).post
         state.wait_line = int(message["line"])
 
-    def advance_network(self, function: str) -> None:
+    def advance_network(self) -> None:
         """Let the simulated network decide what happens next, once every live rank waits for it."""
-        if self.setup.transport != "simulated":
-            return
-        while self.network.blocked and any(state.live for state in self.ranks):
-            if any(self.failed(state) for state in self.ranks):
-                return
-            replies = self.network.advance()
+        while isinstance(self.books, Network) and self.books.blocked:
+            try:
+                replies = self.books.advance()
+            except StudentFailure as failure:
+                self.fail(failure.message, failure.kind, rank=failure.rank, line=failure.line)
             if not replies:
-                self.fail_deadlocked(function)
+                self.fail_deadlocked()
             for rank, message in replies:
                 self.ranks[rank].waiting = None
-                self.send(self.ranks[rank], message)
+                self.channels.send(rank, message)
 
-    # ---- failures ------------------------------------------------------------------------------------------------
+    # ---- how a run fails -----------------------------------------------------------------------------------------
 
-    def failed(self, state: RankState) -> bool:
-        """Return whether a rank has ended or answered with anything but a value."""
-        return state.ended and state.answer is None or (state.answer is not None and state.answer["is"] != "returned")
+    def is_live(self, state: RankState) -> bool:
+        """Return whether a rank may still say something of its own accord."""
+        return state.answer is None and state.rank not in self.channels.ended
 
-    def fail_with_origin(self, function: str) -> NoReturn:
-        """Give the other ranks a moment, then report the rank that failed of itself."""
+    def has_failed(self, state: RankState) -> bool:
+        """Return whether a rank has ended, or answered with anything but a value."""
+        return state.rank in self.channels.ended if state.answer is None else state.answer["is"] != "returned"
+
+    def fail_if_any_did(self) -> None:
+        """If a rank failed, give the others a moment and report the one that failed of itself."""
+        if not any(map(self.has_failed, self.ranks)):
+            return
         end = time.monotonic() + RAISED_GRACE_S
-        while any(state.live for state in self.ranks) and time.monotonic() < end:
-            self.pump(0.02)
-        broken = [state for state in self.ranks if self.failed(state)]
-        ended = [state for state in broken if state.answer is None]
-        origins = ended or [state for state in broken if not failures.is_consequence(state.answer)] or broken
-        state = origins[0]
-        if state.answer is None:
-            self.fail_ended(state, function)
-        file = f"{self.setup.name}.py"
-        words, line = failures.describe_answer(state.answer, function.rpartition(".")[2], file, self.who(state))
-        self.fail(words, state.answer["is"], rank=state.rank, line=line)
+        while any(map(self.is_live, self.ranks)) and time.monotonic() < end:
+            self.receive(0.02)
+        failed = list(filter(self.has_failed, self.ranks))
+        ended = [state for state in failed if state.answer is None]
+        origins = ended or [state for state in failed if not failures.is_consequence(state.answer)] or failed
+        self.fail_of(origins[0])
 
-    def fail_ended(self, state: RankState, function: str) -> NoReturn:
-        """Report a rank whose process ended before it answered."""
+    def fail_of(self, state: RankState) -> NoReturn:
+        """Report what one rank did instead of returning a value."""
+        who = self.who(state.rank)
+        if state.answer is not None:
+            words, line = failures.describe_answer(state.answer, self.function, self.file, who)
+            self.fail(words, str(state.answer["is"]), rank=state.rank, line=line)
         ending = self.end()[state.rank]
         if ending.refused:
             raise GraderError(f"The sandbox could not be applied to a rank: {ending.refused}.")
-        line = state.printed.last_line_of(f"{self.setup.name}.py")
+        line = self.channels.printed[state.rank].last_line_of(self.file)
+        when = f"during {self.function}" if state.ready else "while it was loaded"
         place = hangs.at_line(line, self.source)
-        where = "while it was loaded" if not state.ready else f"during {function.rpartition('.')[2]}"
-        self.fail(f"{self.who(state)}{failures.describe_ending(ending)} {where}{place}.", "died", rank=state.rank, line=line)
+        self.fail(f"{who}{failures.describe_ending(ending)} {when}{place}.", "died", rank=state.rank, line=line)
 
-    def check_still(self, function: str) -> None:
+    def fail_if_still(self) -> None:
         """Declare a deadlock on gloo when nothing moved for a while and no waiting rank can go on."""
-        live = [state for state in self.ranks if state.live]
-        if self.setup.transport != "gloo" or not live or time.monotonic() - self.moved_at < STILL_S:
+        if not isinstance(self.books, Collectives) or time.monotonic() - self.moved_at < STILL_S:
             return
-        waiting = [(state.rank, state.waiting) for state in live if state.waiting is not None]
-        if len(waiting) == len(live) and not any(self.books.can_go_on(rank, post["n"]) for rank, post in waiting):
-            self.fail_deadlocked(function)
+        live = list(filter(self.is_live, self.ranks))
+        waiting = [(state.rank, state.waiting["n"]) for state in live if state.waiting is not None]
+        if live and len(waiting) == len(live) and not any(self.books.can_go_on(*place) for place in waiting):
+            self.fail_deadlocked()
 
-    def fail_deadlocked(self, function: str) -> NoReturn:
+    def fail_deadlocked(self) -> NoReturn:
         """Report that every live rank waits and none can go on."""
-        standings = [state.standing() for state in self.ranks]
+        standings = list(map(self.standing, self.ranks))
         line = next((s.line for s in standings if s.state == "waiting" and s.line), None)
-        head = f"Deadlock in {function.rpartition('.')[2]}: no rank can go on."
-        self.fail(f"{head}\n{hangs.describe_standings(standings, self.source)}", "deadlock", line=line)
+        words = hangs.describe_standings(standings, self.source)
+        self.fail(f"Deadlock in {self.function}: no rank can go on.\n{words}", "deadlock", line=line)
 
-    def fail_at_deadline(self, function: str, timeout_s: float) -> NoReturn:
+    def fail_at_deadline(self, timeout_s: float) -> NoReturn:
         """Report who was still computing when the time was up, and where the others were."""
-        file = f"{self.setup.name}.py"
-        standings = [state.standing(state.printed.last_line_of(file)) for state in self.ranks]
-        busy = [s for s in standings if s.state in {"starting", "computing"}]
-        line = next((s.line for s in busy if s.line), None)
+        end = time.monotonic() + DUMP_GRACE_S
+        while any(map(self.is_unseen, self.ranks)) and time.monotonic() < end:
+            self.receive(0.05)
+        standings = list(map(self.standing, self.ranks))
+        line = next((s.line for s in standings if s.state in {"starting", "computing"} and s.line), None)
+        head = f"{self.function} did not return within {timeout_s:g} s."
         if any(s.state == "starting" for s in standings):
             way_out = 'Move what is slow under `if __name__ == "__main__":`.'
-            head = f"{file} was still being loaded after {timeout_s:g} s. {way_out}"
-        else:
-            head = f"{function.rpartition('.')[2]} did not return within {timeout_s:g} s."
+            head = f"{self.file} was still being loaded after {timeout_s:g} s. {way_out}"
         self.fail(f"{head}\n{hangs.describe_standings(standings, self.source)}", "timeout", line=line)
+
+    def is_unseen(self, state: RankState) -> bool:
+        """Return whether a rank computes and has not yet said where: its own clock began later than ours."""
+        return self.is_live(state) and state.waiting is None and not self.channels.printed[state.rank].has_dump
+
+    def standing(self, state: RankState) -> Standing:
+        """Return where a rank stands, for the words of a hang."""
+        if state.answer is not None:
+            return Standing(state.rank, "returned" if state.answer["is"] == "returned" else "raised")
+        if state.rank in self.channels.ended:
+            return Standing(state.rank, "ended")
+        if state.waiting is not None:
+            return Standing(state.rank, "waiting", state.waiting, state.wait_line)
+        line = self.channels.printed[state.rank].last_line_of(self.file)
+        return Standing(state.rank, "computing" if state.ready else "starting", None, line)
 
     def fail(self, message: str, kind: str, *, rank: int | None = None, line: int | None = None) -> NoReturn:
         """End the run and raise the sentence."""
         self.end()
         raise StudentFailure(message, kind=kind, rank=rank, line=line or None, output=self.output())
 
-    def who(self, state: RankState) -> str:
+    def who(self, rank: int) -> str:
         """Return "rank 1: " where there are several ranks."""
-        return f"rank {state.rank}: " if self.setup.world_size > 1 else ""
+        return f"rank {rank}: " if self.setup.world_size > 1 else ""
 
-    # ---- results -------------------------------------------------------------------------------------------------
+    # ---- what comes of it ----------------------------------------------------------------------------------------
 
-    def result(self, state: RankState, function: str) -> RankResult:
+    def result(self, state: RankState) -> RankResult:
         """Return what one rank answered; refuse values that have no data form."""
         assert state.answer is not None, "every rank has answered"
-        value, name = state.answer["value"], function.rpartition(".")[2]
+        value = state.answer["value"]
         if (foreign := first_opaque(value)) is not None:
             allowed = "numbers, strings, lists, tuples, dictionaries, numpy arrays and torch tensors"
-            self.fail(f"{self.who(state)}{name} returned {foreign}. It may return {allowed}.", "opaque", rank=state.rank)
-        simulated = self.setup.transport == "simulated"
-        calls = (self.network if simulated else self.books).calls(state.rank)
-        clock_s = self.network.clock_s(state.rank) if simulated else 0.0
-        arguments = tuple(state.answer["arguments"])
-        return RankResult(state.rank, value, calls, state.printed.text(), arguments, clock_s)
+            words = f"{self.who(state.rank)}{self.function} returned a {foreign} object. It may return {allowed}."
+            self.fail(words, "opaque", rank=state.rank)
+        printed = self.channels.printed[state.rank].text()
+        clock_s = self.network.clock_s(state.rank)
+        return RankResult(
+            state.rank, value, self.books.calls(state.rank), printed, tuple(state.answer["arguments"]), clock_s
+        )
 
     def output(self) -> str:
         """Return what the ranks printed, each rank's under its own heading where there are several."""
-        texts = [(state.rank, state.printed.text()) for state in self.ranks]
+        texts = [printed.text() for printed in self.channels.printed]
         if self.setup.world_size == 1:
-            return texts[0][1]
-        return "".join(f"rank {rank} printed:\n{text.rstrip()}\n" for rank, text in texts if text.strip())
+            return texts[0]
+        return "".join(f"rank {rank} printed:\n{text.rstrip()}\n" for rank, text in enumerate(texts) if text.strip())
 
     def end(self) -> tuple[Ending, ...]:
         """End all ranks and return how each ended; may be called again."""
-        released = all(state.answer is not None and not state.ended for state in self.ranks)
-        if self.selector.get_map() is not None:
+        released = all(state.answer is not None for state in self.ranks) and not self.channels.ended
+        if not self.channels.is_closed:
             for state in self.ranks if released else ():
-                self.send(state, {"do": "release"})
-            self.drain()
-            self.selector.close()
+                self.channels.send(state.rank, {"do": "release"})
+            self.channels.close()
         return self.running.end(released=released)
-
-    def drain(self) -> None:
-        """Take what the ranks have printed so far."""
-        for state, output in zip(self.ranks, self.running.outputs, strict=True):
-            while state.printed.total <= MAX_PRINTED_BYTES:
-                try:
-                    data = output.recv(CHUNK_BYTES)
-                except OSError:
-                    break
-                if not data:
-                    break
-                state.printed.add(data)
 
 
 def subgroups(per_rank: Sequence[tuple[Any, ...]]) -> list[list[int]]:
@@ -395,6 +319,6 @@ def subgroups(per_rank: Sequence[tuple[Any, ...]]) -> list[list[int]]:
 def first_opaque(value: Any) -> str | None:
     """Return the type name of the first part of `value` that has no data form; None if all of it has."""
     if isinstance(value, Opaque):
-        return f"a {value.type_name} object"
+        return value.type_name
     parts = value if type(value) in (list, tuple) else [*value, *value.values()] if type(value) is dict else ()
     return next((name for part in parts if (name := first_opaque(part)) is not None), None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from grader.posts import Post, describe
+from grader.posts import describe
 
 State = Literal["starting", "computing", "waiting", "returned", "raised", "ended"]
 
@@ -17,7 +17,7 @@ class Standing:
 
     rank: int
     state: State
-    post: Post | None = None
+    post: Mapping[str, object] | None = None
     line: int = 0
 
 

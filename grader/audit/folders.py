@@ -82,9 +82,9 @@ def _chapter(chapter: Path, twin: Path, files: set[str]) -> Iterator[Problem]:
 def _compare(folder: Path, must: set[str], may: frozenset[str] | set[str] = frozenset()) -> Iterator[Problem]:
     found = {path.name for path in _entries(folder)}
     for name in sorted(must - found):
-        yield Problem(folder / name, 1, "missing; every exercise has it")
+        yield Problem(folder / name, 1, "is missing")
     for name in sorted(found - must - may):
-        yield Problem(folder / name, 1, f"unknown; this folder holds {_listed(must | may)}")
+        yield Problem(folder / name, 1, f"is unknown; this folder holds {_listed(must | may)}")
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -60,11 +60,12 @@ def _shown(exercise: Exercise) -> Iterator[tuple[Path, int, str]]:
 
 
 def _statements(path: Path) -> set[str]:
-    """Return the text of every statement on one line that is long enough to be a secret, docstrings left out."""
-    text, nodes = read(path), ast.walk(parse(path))
-    plain = (node for node in nodes if isinstance(node, ast.stmt) and node.lineno == node.end_lineno)
-    texts = (ast.get_source_segment(text, node) or "" for node in plain if not _is_text(node))
-    return {text for text in texts if len(text) >= SHORTEST_SECRET_CHARS}
+    """Return the text of every statement, and of what it assigns or returns, that is long enough to be a secret."""
+    source = read(path)
+    statements = [node for node in ast.walk(parse(path)) if isinstance(node, ast.stmt) and not _is_text(node)]
+    values = [node.value for node in statements if isinstance(node, ast.Return | ast.Assign | ast.AugAssign)]
+    texts = (ast.get_source_segment(source, node) or "" for node in (*statements, *filter(None, values)))
+    return {text for text in texts if len(text) >= SHORTEST_SECRET_CHARS and "\n" not in text}
 
 
 def _is_text(node: ast.stmt) -> bool:

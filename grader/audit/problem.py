@@ -21,7 +21,7 @@ class Problem:
     def of(cls, error: BrokenExercise, root: Path) -> Problem:
         """Take the place and the fact from the sentence of an error."""
         place = re.fullmatch(r"(.+?):(\d+): (.+)", str(error), flags=re.DOTALL)
-        return cls(root / place[1], int(place[2]), place[3]) if place else cls(root, 1, str(error))
+        return cls(root / place[1], int(place[2]), place[3].rstrip(".")) if place else cls(root, 1, str(error))
 
     def shown(self, root: Path) -> str:
         """Return the one line that is printed, its path relative to the checkout."""

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,8 @@ from grader.launch.programs import SERVE, command, parent_to_die_with
 from grader.ranks.order import Order, base_environment
 from grader.records import Level
 from grader.sandbox import scratch
+
+assert sys.platform == "linux", "the other systems have none of this"
 
 # Huge pages make a fork of a process that has imported torch four times cheaper; malloc must get Python's objects too.
 CHEAP_FORKS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
@@ -162,6 +165,7 @@ class ForkRunning(Running):
         return None
 
     def _end(self, released: bool) -> tuple[Ending, ...]:
+        del released  # the monitor waits for nobody
         os.close(self._leash)
         self._leash = -1
         deadline = time.monotonic() + END_S

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from grader.sandbox import scratch
 
 QUOTA_POLL_S = 0.1
 FOLDER_PREFIX = "ranklings-run-"
-ABANDONED_S = 24 * 3600
+ABANDONED_S = 6 * 3600
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Job:
 
     world_size: int
     files: Mapping[str, bytes]
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     preload: tuple[str, ...] = ()
     network: bool = False
 
@@ -123,7 +123,7 @@ def run_folder(job: Job) -> Iterator[Path]:
 
 
 def remove_abandoned_folders() -> None:
-    """Take away what runs left behind whose processes were killed together with this program, a day ago or more."""
+    """Take away what runs left behind whose processes were killed together with this program, hours ago."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         try:
             status = folder.lstat()

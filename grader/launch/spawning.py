@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import IO
 
 from grader.errors import GraderError
@@ -50,7 +51,7 @@ class SpawnLauncher:
                 running = SpawnRunning(order, processes, lambda kept: self._keep(use, kept))
             except BaseException:
                 for process in processes:
-                    process.kill()
+                    process.end()
                 raise
         self._refill(min(job.world_size, os.cpu_count() or 1))
         return running
@@ -58,14 +59,14 @@ class SpawnLauncher:
     def close(self) -> None:
         """End every process that waits."""
         for process in (*self._spare, *(process for _, process in self._warm)):
-            process.kill()
+            process.end()
         self._spare, self._warm = [], []
 
     def _take(self, use: Use, count: int) -> list[_Process]:
         """Return `count` processes: warm ones, spare ones, then new ones, all importing at the same time."""
         warm = [process for had, process in self._warm if had == use]
         for process in (process for had, process in self._warm if had != use):
-            process.kill()  # that submission is done with
+            process.end()  # that submission is done with
         found = [process for process in (*warm, *self._spare) if process.is_alive()]
         chosen = found[:count]
         self._warm = [(use, process) for process in warm if process in found[count:]]
@@ -90,7 +91,7 @@ class _Process:
         self.output, output = socket.socketpair()
         arguments = (parent_to_die_with(), level.name, serve, *preload)
         with channel, output:
-            self._popen = _spawn(channel, output, arguments)
+            self._popen = spawn(channel, output, arguments)
 
     def is_alive(self) -> bool:
         return self._popen.poll() is None
@@ -107,6 +108,15 @@ class _Process:
         except TimeoutError:
             return None
 
+    def is_idle(self) -> bool:
+        """Return whether the process waits for another order, with nothing left over from the last."""
+        idle = self.answer(IDLE_S) == {"idle": True} and not self.has_more()
+        self.output.setblocking(False)
+        with suppress(BlockingIOError):
+            while self.output.recv(1 << 16):
+                pass
+        return idle
+
     def has_more(self) -> bool:
         """Return whether something lies in the channel that nobody asked for."""
         return bool(select.select([self.channel], [], [], 0)[0])
@@ -117,21 +127,101 @@ class _Process:
             return self.output.recv(1 << 16).decode("utf-8", "replace").strip().rpartition("\n")[2]
         return "It said nothing."
 
-    def kill(self) -> Ending:
-        """End the process and its group; return how it had ended, if it had."""
-        with suppress(subprocess.TimeoutExpired):
-            if self.has_more():  # the end of file, most likely: let it finish dying
+    def end(self) -> Ending:
+        """End the process and its group; return how it had ended by itself, if it had."""
+        if self.has_more():  # the end of the stream, most likely: let it finish dying
+            with suppress(subprocess.TimeoutExpired):
                 self._popen.wait(DYING_S)
         code = self._popen.poll()
-        _kill_tree(self._popen)
-        if code is None and self._popen.wait() != -signal.SIGTERM and sys.platform != "win32":
-            code = self._popen.returncode if self._popen.returncode != -signal.SIGKILL else None
-        if self._popen.stdin is not None:
-            self._popen.stdin.close()
-        self.channel.close()
-        self.output.close()
+        kill_tree(self._popen)
+        if code is None:
+            code = self._popen.wait()
+            code = None if code in KILLED_CODES else code
+        for each in (self._popen.stdin, self.channel, self.output):
+            if each is not None:
+                each.close()
         return Ending() if code is None else Ending.of_code(code)
 
 
 class SpawnRunning(Running):
-    """Hold the ranks of one run."""
+    """Hold the ranks of one run; what ends it cleanly goes back to where it came from."""
+
+    def __init__(self, order: Order, processes: list[_Process], keep: Callable[[_Process], None]) -> None:
+        """Give each process its order and wait until all have done their imports."""
+        channels = [process.channel.dup() for process in processes]
+        super().__init__(order, channels, [process.output.dup() for process in processes])
+        self._processes, self._keep = processes, keep
+        for rank, process in enumerate(processes):
+            process.order(replace(order, rank=rank))
+        self._refused = [self._begin(process) for process in processes]
+
+    def _begin(self, process: _Process) -> str:
+        answer = process.answer(IMPORT_S)
+        if answer is None:
+            raise GraderError(f"A process for a rank could not be started. {process.last_words()}")
+        return str(answer["refused"])
+
+    def _end(self, released: bool) -> tuple[Ending, ...]:
+        reusable = released and self.order.level is Level.B0  # a sandbox is for one run's folders
+        kept = [reusable and process.is_idle() for process in self._processes]
+        endings = [Ending() if keep else process.end() for process, keep in zip(self._processes, kept, strict=True)]
+        self._close()
+        for process, keep in zip(self._processes, kept, strict=True):
+            if keep:
+                self._keep(process)
+        scratch.remove(Path(self.order.run_dir))
+        return tuple(replace(ending, refused=why) for ending, why in zip(endings, self._refused, strict=True))
+
+
+if sys.platform == "win32":
+    KILLED_CODES = (1,)
+
+    def kill_tree(process: subprocess.Popen[bytes]) -> None:
+        """End a process and all that it started."""
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], check=False, capture_output=True)
+
+    def spawn(channel: socket.socket, output: socket.socket, arguments: tuple[object, ...]) -> subprocess.Popen[bytes]:
+        """Start a process that finds its channel on its standard input; what it prints is forwarded to `output`."""
+        process = subprocess.Popen(
+            command("grader.ranks.spawned", 0, *arguments),
+            env=base_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW,
+        )
+        assert process.stdin is not None, "a pipe was asked for"
+        assert process.stdout is not None, "and another"
+        shared = channel.share(process.pid)
+        process.stdin.write(len(shared).to_bytes(4, "little") + shared)
+        process.stdin.flush()
+        threading.Thread(target=forward, args=(process.stdout, output.dup()), daemon=True).start()
+        return process
+
+    def forward(printed: IO[bytes], output: socket.socket) -> None:
+        """Pass on what a process prints: only sockets can be waited for on this system."""
+        with output, suppress(OSError):
+            while data := os.read(printed.fileno(), 1 << 16):
+                output.sendall(data)
+
+else:
+    KILLED_CODES = (-signal.SIGKILL,)
+
+    def kill_tree(process: subprocess.Popen[bytes]) -> None:
+        """End a process and its group, which at level B1 nothing can leave."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+
+    def spawn(channel: socket.socket, output: socket.socket, arguments: tuple[object, ...]) -> subprocess.Popen[bytes]:
+        """Start a process that inherits its channel; its standard input tells it when to end."""
+        return subprocess.Popen(
+            command("grader.ranks.spawned", channel.fileno(), *arguments),
+            env=base_environment(),
+            cwd="/",
+            pass_fds=[channel.fileno()],
+            stdin=subprocess.PIPE,
+            stdout=output.fileno(),
+            stderr=output.fileno(),
+            start_new_session=True,
+        )

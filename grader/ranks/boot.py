@@ -18,7 +18,8 @@ def load_package() -> None:
     spec = importlib.util.spec_from_file_location(
         "grader", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
-    assert spec is not None and spec.loader is not None, "a source file always yields a spec"
+    assert spec is not None, "a source file always yields a spec"
+    assert spec.loader is not None, "and a loader"
     sys.modules["grader"] = package = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
 

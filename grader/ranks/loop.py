@@ -155,11 +155,12 @@ class Rank:
         module = self.modules["harness" if where else "submission"]
         function = getattr(module, attribute, None)
         if callable(function):
-            return function
+            found: Callable[..., Any] = function
+            return found
         names = [key for key, item in vars(module).items() if inspect.isfunction(item)]
         close = difflib.get_close_matches(attribute, names, n=1)
-        found = "nothing" if function is None else type(function).__name__
-        self.link.send({"is": "missing", "name": attribute, "found": found, "close": close[0] if close else ""})
+        kind = "nothing" if function is None else type(function).__name__
+        self.link.send({"is": "missing", "name": attribute, "found": kind, "close": close[0] if close else ""})
         return None
 
     def answer(self, function: Callable[..., Any], message: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,6 +24,8 @@ from grader.ranks.status import Status
 from grader.records import Level
 from grader.sandbox import confinement, kernel, limits, namespaces, scratch
 from grader.sandbox.confinement import SandboxError
+
+assert sys.platform == "linux", "the other systems have none of this"
 
 SWEEP_S = 2.0
 WARDEN_S = 1.5  # how long the warden may take to end the ranks before it is ended with them

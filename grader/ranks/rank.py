@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import socket
+import sys
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -14,6 +15,8 @@ from grader.ranks.settling import Serve, serve_and_end, settle
 from grader.ranks.status import Status
 from grader.sandbox import confinement, kernel
 from grader.sandbox.confinement import Prepared, SandboxError
+
+assert sys.platform == "linux", "the other systems have none of this"
 
 CHANNEL_FD, STATUS_FD, RULESET_FD = 3, 4, 5
 LIFTED_FD, MAX_FDS = 64, 4096

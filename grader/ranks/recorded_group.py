@@ -7,7 +7,7 @@ them meet: all_gather, all_gather_single and their coalesced kinds are all `all_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.distributed as dist
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
     Tensors = list[Tensor]
 
+MESSAGES: Final = frozenset({"send", "isend", "recv", "irecv"})
+GAPS: Final = (
+    "The {} has gaps in memory or dimensions in another order, so that the network would move the wrong elements. "
+    "Pass tensor.contiguous(), and copy the result back where it is not only sent."
+)
 ProcessGroup: Any = dist.ProcessGroup  # untyped: the stubs' overloads cannot be overridden one method at a time
 
 
@@ -218,6 +223,8 @@ class RecordedGroup(ProcessGroup):  # type: ignore[misc]  # see above
                 f"The larger tensor has {whole.numel()} elements, but {members} ranks times {size} elements are "
                 f"{members * size}. Make it exactly as large as the parts of all ranks together."
             )
+        if not whole.is_contiguous():
+            raise RuntimeError(GAPS.format("tensor of parts"))
         flat = whole.detach().view(-1)
         return [flat[place * size : (place + 1) * size] for place in range(members)]
 
@@ -229,6 +236,23 @@ class RecordedGroup(ProcessGroup):  # type: ignore[misc]  # see above
         if splits and (len(splits) != members or sum(splits) != rows):
             raise ValueError(f"The split sizes {list(splits)} must be one for each of {members} ranks, in sum {rows}.")
         return [[part] for part in torch.split(tensor.detach(), list(splits) or [rows // members] * members)]
+
+
+def refuse_gaps(operation: Operation) -> None:
+    """Raise for tensors that gloo refuses, or of which it would silently read and write the wrong elements."""
+    for tensor in (tensor for buffer in (*operation.inputs, *operation.outputs) for tensor in buffer):
+        if not tensor.is_contiguous() and (operation.op in MESSAGES or not _is_dense(tensor)):
+            raise RuntimeError(GAPS.format(f"tensor of {operation.op}"))
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Say whether the elements of a tensor lie side by side, in whatever order of its dimensions."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _settings(opts: Any) -> dict[str, Any]:

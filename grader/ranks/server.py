@@ -20,6 +20,8 @@ from grader.ranks.order import Order
 from grader.ranks.settling import Serve, find_serve, import_modules
 from grader.sandbox import kernel, paths
 
+assert sys.platform == "linux", "the other systems have none of this"
+
 MAX_ORDER_BYTES, MAX_FDS = 1 << 16, 253  # the second is the kernel's own limit for one message
 
 

@@ -25,7 +25,7 @@ def find_serve(name: str) -> Serve:
 
 
 def import_modules(names: Iterable[str]) -> None:
-    """Import what a submission will import anyway; what cannot be is left to its own import, whose error it shall see."""
+    """Import what a submission will import anyway; what fails is left to its own import, whose error it shall see."""
     for name in names:
         with suppress(ImportError):
             importlib.import_module(name)

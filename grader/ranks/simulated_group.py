@@ -15,7 +15,7 @@ from torch.distributed import Work
 from torch.futures import Future
 
 from grader.ranks.operations import Operation, Reporter, buffer_bytes
-from grader.ranks.recorded_group import RecordedGroup
+from grader.ranks.recorded_group import RecordedGroup, refuse_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,8 @@ class SimulatedGroup(RecordedGroup):
 
     def begin(self, operation: Operation, *_: object) -> Work:
         """Post an operation."""
-        refuse(operation)
+        refuse_gaps(operation)
+        refuse_reduction(operation)
         data = [to_bytes(buffer) for buffer in operation.inputs]
         number = self.reporter.post(operation, self.membership, data)
         return SimulatedWork(self, operation, number, data)
@@ -177,15 +178,13 @@ class Guard:
         return ""
 
 
-def refuse(operation: Operation) -> None:
-    """Raise what gloo would raise too."""
-    if operation.op in {"send", "isend", "recv", "irecv"} and not operation.tensors[0].is_contiguous():
-        raise RuntimeError(f"The tensor of {operation.op} has to be contiguous. Pass tensor.contiguous(), or a copy.")
+def refuse_reduction(operation: Operation) -> None:
+    """Raise for reductions that gloo refuses too."""
     if operation.reduce and operation.reduce not in REDUCTIONS:
         raise RuntimeError(f"The network cannot reduce with {operation.reduce}. Use one of {', '.join(REDUCTIONS)}.")
     if operation.reduce in {"band", "bor", "bxor"} and not _is_integral(operation.tensors[0]):
-        dtype = operation.tensors[0].dtype
-        raise RuntimeError(f"Cannot use ReduceOp.{operation.reduce.upper()} with {dtype}: it combines the bits of integers.")
+        name, dtype = f"ReduceOp.{operation.reduce.upper()}", operation.tensors[0].dtype
+        raise RuntimeError(f"{name} cannot reduce {dtype}: it combines the bits of integers.")
 
 
 def _is_integral(tensor: Tensor) -> bool:
@@ -215,7 +214,7 @@ def to_bytes(buffer: Sequence[Tensor]) -> Bytes:
 
 def reduced(operation: Operation, pieces: Sequence[Bytes]) -> Bytes:
     """Reduce what the members contributed, in the order of the group, so that all ranks get the same bits."""
-    values = [torch.from_numpy(piece).view(operation.tensors[0].dtype) for piece in pieces]
+    values = [as_values(piece, operation.tensors[0].dtype) for piece in pieces]
     total = reduce(REDUCTIONS[operation.reduce], values)
     if operation.reduce == "avg":
         total = total.div_(len(values)) if len(values) > 1 else total
@@ -224,8 +223,13 @@ def reduced(operation: Operation, pieces: Sequence[Bytes]) -> Bytes:
 
 def write(buffer: Sequence[Tensor], piece: Bytes) -> None:
     """Copy bytes into tensors, one after another."""
-    flat, start = torch.from_numpy(piece), 0
+    start = 0
     for tensor in buffer:
         end = start + tensor.numel() * tensor.element_size()
-        tensor.detach().copy_(flat[start:end].view(tensor.dtype).view(tensor.shape))
+        tensor.detach().copy_(as_values(piece[start:end], tensor.dtype).view(tensor.shape))
         start = end
+
+
+def as_values(piece: Bytes, dtype: torch.dtype) -> Tensor:
+    """Return bytes as a flat tensor; torch cannot view none of them."""
+    return torch.from_numpy(piece).view(dtype) if piece.size else torch.empty(0, dtype=dtype)

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed import Work
 
 from grader.ranks.operations import Operation, Reporter
-from grader.ranks.recorded_group import RecordedGroup
+from grader.ranks.recorded_group import RecordedGroup, refuse_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,7 @@ class TracedGroup(RecordedGroup):
 
     def begin(self, operation: Operation, method: str, *args: object) -> Work:
         """Report that an operation begins, then let gloo begin it."""
+        refuse_gaps(operation)
         number = self.reporter.post(operation, self.membership)
         return TracedWork(self.reporter, number, getattr(self.inner, method)(*args))
 
@@ -82,7 +83,7 @@ class TracedWork(Work):
             self._is_awaited = True
             self._reporter.wait(self._number)
 
-    def _end(self, *_: object) -> None:
+    def _end(self) -> None:
         if not self._is_done:
             self._is_done = True
             self._reporter.done(self._number)
@@ -95,11 +96,13 @@ class TracedWork(Work):
         return answer
 
     def get_future(self) -> Future[Any]:
-        """Return gloo's future; C++ may wait for it where no one can see, so this counts as waiting."""
+        """Return a future of the result; C++ may wait for it where no one can see, so this counts as waiting."""
         self._await()
-        future = self._inner.get_future()
-        future.add_done_callback(self._end)
-        return future
+        return self._inner.get_future().then(self._ended)
+
+    def _ended(self, future: Future[Any]) -> Any:
+        self._end()
+        return future.value()
 
     def is_completed(self) -> bool:
         """Say whether gloo has done it."""

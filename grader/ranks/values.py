@@ -67,10 +67,10 @@ class Groups:
 
     def create(self, every: list[list[int]]) -> None:
         """Create the subgroups in `every` that do not exist yet."""
-        import torch.distributed as dist
-
         for ranks in map(tuple, every):
             if ranks not in self._made:
+                import torch.distributed as dist  # only where it is needed: a numpy exercise does without torch
+
                 self._made[ranks] = dist.new_group(list(ranks))
 
     def fill(self, value: Any) -> Any:

@@ -53,6 +53,8 @@ def warm_up() -> None:
     (gradient * 2).detach()
     total = torch.ones(4, dtype=torch.float64)
     dist.all_reduce(total)
-    dist.isend(total, 1).wait()
+    sending = dist.isend(total, 1)
+    assert sending is not None, "this process is a member of the world"
+    sending.wait()
     values.describe(total / 2)
     simulated.leave()

@@ -25,6 +25,11 @@ class Screen:
         self._console = _console(out)
         self._passing = ""
 
+    @property
+    def has_colour(self) -> bool:
+        """Say whether styles are shown."""
+        return self._console is not None
+
     def show(self, lines: Sequence[Line]) -> None:
         """Write lines that stay."""
         self.tell("")

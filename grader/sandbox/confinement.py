@@ -51,17 +51,29 @@ class Prepared:
 
 def prepare(policy: Policy) -> Prepared:
     """Build the ruleset and the filter of a policy; raise SandboxError where the level cannot be had."""
-    if policy.level is Level.B0:
-        return Prepared(policy)
-    if sys.platform != "linux":
+    return Prepared(policy) if policy.level is Level.B0 else _prepare_sandbox(policy)
+
+
+if sys.platform == "linux":
+
+    def _prepare_sandbox(policy: Policy) -> Prepared:
+        return Prepared(policy, _ruleset(policy), _program(policy))
+
+    def _ruleset(policy: Policy) -> int:
+        readable, writable = [*paths.readable(), policy.exercise], [*paths.WRITABLE, policy.scratch]
+        with step("Landlock"):
+            return landlock.build(readable, writable, tcp=policy.network)
+
+    def _program(policy: Policy) -> bytes:
+        internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if policy.network else ()
+        local = (seccomp.AF_UNIX,) if policy.limits.unix_sockets else ()
+        with step("seccomp"):
+            return seccomp.build((*internet, *local))
+
+else:
+
+    def _prepare_sandbox(policy: Policy) -> Prepared:
         raise SandboxError(f"level {policy.level.name} ({sys.platform} is not Linux)")
-    with step("Landlock"):
-        readable = [*paths.readable(), policy.exercise]
-        ruleset = landlock.build(readable, [*paths.WRITABLE, policy.scratch], tcp=policy.network)
-    internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if policy.network else ()
-    with step("seccomp"):
-        program = seccomp.build([*internet, *((seccomp.AF_UNIX,) if policy.limits.unix_sockets else ())])
-    return Prepared(policy, ruleset, program)
 
 
 def apply(prepared: Prepared) -> None:

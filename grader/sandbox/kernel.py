@@ -10,7 +10,10 @@ import errno
 import os
 import signal
 import struct
+import sys
 from contextlib import suppress
+
+assert sys.platform == "linux", "the other systems have none of this"
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 PR_CAPBSET_DROP, PR_SET_SECUREBITS = 24, 28

@@ -6,16 +6,19 @@ import fcntl
 import os
 import socket
 import struct
+import sys
 from pathlib import Path
 
 from grader.sandbox import kernel, paths
+
+assert sys.platform == "linux", "the other systems have none of this"
 
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 PRIVATE, BIND = 0x4000 | 0x40000, 0x1000  # 0x40000: and everything below
 NO_SETUID, NO_DEVICES, NO_EXECUTION = 2, 4, 8
 SET_FLAGS, UP_AND_RUNNING = 0x8914, 0x41
 FILES_PER_TMPFS = 1 << 16
-HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108  # where the sockets of other programs lie
+HIDDEN = (Path("/run"), Path("/tmp"))  # where the sockets of other programs lie
 
 
 def enter() -> None:
@@ -38,7 +41,7 @@ def _raise_loopback() -> None:
 
 
 def mount_folders(run_dir: Path, scratch: Path, disk_bytes: int) -> list[Path]:
-    """Bound scratch and shared memory, hide other programs' sockets; return what covers `run_dir`, last mounted first."""
+    """Bound scratch and shared memory, hide others' sockets; return what covers `run_dir`, last mounted first."""
     covering: list[Path] = []
     held = os.open(run_dir, os.O_PATH)
     for folder in HIDDEN:
@@ -49,7 +52,7 @@ def mount_folders(run_dir: Path, scratch: Path, disk_bytes: int) -> list[Path]:
                 kernel.mount("", str(run_dir), source=f"/proc/self/fd/{held}", flags=BIND)
                 covering[:0] = [run_dir, folder]
     os.close(held)
-    _mount_tmpfs(Path("/dev/shm"), disk_bytes)  # noqa: S108
+    _mount_tmpfs(Path("/dev/shm"), disk_bytes)
     _mount_tmpfs(scratch, disk_bytes)
     return [scratch, *covering]
 

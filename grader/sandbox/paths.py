@@ -1,4 +1,4 @@
-"""Which files a confined rank may read: the interpreter, its packages, the system's libraries, and what it imports of us."""
+"""Which files a confined rank may read: interpreter, packages, the system's libraries, what it imports of us."""
 
 from __future__ import annotations
 

@@ -10,11 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.records import Level
+from grader.sandbox import paths
+
+if sys.platform == "linux":
+    from grader.sandbox import landlock, trying
 
 SYSTEM_NAMES = {"darwin": "macOS", "win32": "Windows"}
 DEVCONTAINER = "The devcontainer of this repository, or a recent Linux, offers B1."
 CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 APPARMOR = "apparmor_restrict_unprivileged_userns"
+
+
+Error = tuple[int, str]  # number and words
 
 
 @dataclass(frozen=True)
@@ -63,44 +70,48 @@ class Probe:
 @functools.cache
 def probe() -> Probe:
     """Return what this machine offers; the first call tries it, which takes a few milliseconds."""
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        found = _of_errors(trying.errors())
+    else:
         name = SYSTEM_NAMES.get(sys.platform, sys.platform)
         nothing = Feature("", f"{name} has no sandbox that a process can enter by itself", DEVCONTAINER)
-        return Probe(nothing, nothing, nothing, nothing)
-    from grader.sandbox import trying
-
-    errors = trying.errors()
-    root = " (not of processes: this is root)" if os.getuid() == 0 else ""
-    return Probe(
-        Feature(f"limits{root}"),
-        _landlock(errors["Landlock"]),
-        _feature("seccomp", errors["seccomp"]),
-        _namespaces(errors["namespaces"]),
-    )
+        found = Probe(nothing, nothing, nothing, nothing)
+    return found
 
 
-def _feature(name: str, error: tuple[int, str] | None, way_out: str = DEVCONTAINER) -> Feature:
+if sys.platform == "linux":
+
+    def _of_errors(errors: dict[str, Error | None]) -> Probe:
+        root = " (not of processes: this is root)" if os.getuid() == 0 else ""
+        return Probe(
+            Feature(f"limits{root}"),
+            _landlock(errors["Landlock"], landlock.abi() if errors["Landlock"] is None else 0),
+            _feature("seccomp", errors["seccomp"]),
+            _namespaces(errors["namespaces"]),
+        )
+
+
+def _feature(name: str, error: Error | None, way_out: str = DEVCONTAINER) -> Feature:
     return Feature(name) if error is None else Feature(name, f"{name} refused ({error[1]})", way_out)
 
 
-def _landlock(error: tuple[int, str] | None) -> Feature:
-    if sys.platform != "linux":
-        raise AssertionError("Landlock is a part of Linux")
-    from grader.sandbox import landlock, paths
-
+def _landlock(error: Error | None, abi: int) -> Feature:
     if (folder := paths.exposing()) is not None:
         fact = f"a submission must be able to read {folder}, and this repository lies in it"
         return Feature("Landlock", fact, "Move the repository to another folder.")
     if error is None:
-        return Feature(f"Landlock ABI {landlock.abi()}")
+        signals = "" if abi >= 6 else " (signals not confined)"
+        return Feature(f"Landlock ABI {abi}{signals}")
     if error[0] == errno.ENOSYS:
         return Feature("Landlock", "this kernel has no Landlock (Linux 5.13 brought it)", DEVCONTAINER)
     if error[0] == errno.EOPNOTSUPP:
-        return Feature("Landlock", "Landlock was left out when this system started", "Add landlock to the kernel's lsm=.")
+        return Feature(
+            "Landlock", "Landlock was left out when this system started", "Add landlock to the kernel's lsm=."
+        )
     return _feature("Landlock", error)
 
 
-def _namespaces(error: tuple[int, str] | None) -> Feature:
+def _namespaces(error: Error | None) -> Feature:
     name = "namespaces"
     if error is None:
         return Feature(name)
@@ -110,7 +121,9 @@ def _namespaces(error: tuple[int, str] | None) -> Feature:
     for setting in ("user/max_user_namespaces", "kernel/unprivileged_userns_clone"):
         if _setting(setting) == "0":
             dotted = setting.replace("/", ".")
-            return Feature(name, f"namespaces switched off ({dotted} is 0)", f"`sudo sysctl -w {dotted}=1000` allows them.")
+            return Feature(
+                name, f"namespaces switched off ({dotted} is 0)", f"`sudo sysctl -w {dotted}=1000` allows them."
+            )
     if any(mark.exists() for mark in CONTAINER_MARKS):
         return Feature(name, f"namespaces refused by the container ({error[1]})", "Start it with fewer restrictions.")
     return _feature(name, error, "")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
+import sys
 from pathlib import Path
 
 MAX_ENTRIES = 20_000
@@ -13,17 +15,17 @@ BLOCK_BYTES = 512
 
 def exceeds(folder: Path, disk_bytes: int) -> bool:
     """Return whether `folder` holds more than `disk_bytes`, or cannot be measured."""
-    used_bytes, entries, pending = 0, 0, [str(folder)]
+    used_bytes, entries, pending = 0, 0, [folder]
     while pending:
         try:
-            with os.scandir(pending.pop()) as found:
-                for entry in found:
-                    entries += 1
-                    used_bytes += entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
-                    if used_bytes > disk_bytes or entries > MAX_ENTRIES:
-                        return True
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
+            for path in pending.pop().iterdir():
+                status = path.lstat()
+                entries += 1
+                used_bytes += _on_disk(status)
+                if used_bytes > disk_bytes or entries > MAX_ENTRIES:
+                    return True
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append(path)
         except (FileNotFoundError, NotADirectoryError):  # taken away or replaced meanwhile
             continue
         except OSError:  # closed to its owner, or a path too long to be named: nobody can say how much is in there
@@ -31,9 +33,17 @@ def exceeds(folder: Path, disk_bytes: int) -> bool:
     return False
 
 
+def _on_disk(status: os.stat_result) -> int:
+    if sys.platform == "win32":
+        size_bytes = status.st_size
+    else:
+        size_bytes = status.st_blocks * BLOCK_BYTES  # holes take no place
+    return size_bytes
+
+
 def remove(folder: Path) -> None:
     """Take `folder` away with all that is in it, closed and bottomless folders too."""
     shutil.rmtree(folder, ignore_errors=True)
-    if os.name == "posix" and folder.is_dir() and not folder.is_symlink():
+    if sys.platform != "win32" and folder.is_dir() and not folder.is_symlink():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             subprocess.run([*command, "--", str(folder)], stderr=subprocess.DEVNULL, check=False)

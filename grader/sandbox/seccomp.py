@@ -9,10 +9,13 @@ from __future__ import annotations
 import ctypes
 import platform
 import struct
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grader.sandbox import kernel
+
+assert sys.platform == "linux", "the other systems have none of this"
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_DGRAM = 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from grader.sandbox import kernel, landlock, namespaces, paths, seccomp
 
-assert sys.platform == "linux", "the other systems have none of these"
+assert sys.platform == "linux", "the other systems have none of this"
 
 Error = tuple[int, str]  # number and words
 NO_ANSWER: Error = (0, "it ended the process that tried it")
@@ -54,7 +54,7 @@ def _in_child(steps: dict[str, Callable[[], None]]) -> dict[str, Error | None]:
         finally:
             os._exit(0)
     os.close(writing)
-    with open(reading, "rb") as pipe:
+    with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read()
     os.waitpid(child, 0)
     found = json.loads(answer) if answer else dict.fromkeys(steps, NO_ANSWER)

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     }
     for half, pattern in (("exercises", "student"), ("reference", "reference")):
         folder = root / half / chapter / slug
-        _copy(PATTERN / pattern, folder, words)
+        copy_half(PATTERN / pattern, folder, words)
         print(f"made {folder.relative_to(root).as_posix()}/")
     print(f"again: nox -s audit -- {slug} --update        what is left to write:")
     audit.run(argparse.Namespace(slugs=[slug], jobs=1, update=True, mutate=False), root)
@@ -66,7 +66,7 @@ def _refuse(slug: str, title: str, course: tuple[Exercise, ...], chapter: str, r
         raise UsageError("A title is one line of text; write it without control characters.")
 
 
-def _copy(pattern: Path, folder: Path, words: dict[str, str]) -> None:
+def copy_half(pattern: Path, folder: Path, words: dict[str, str]) -> None:
     """Copy a half of the pattern, its words replaced in texts and in names."""
     for source in sorted(path for path in pattern.rglob("*") if path.suffix in {".py", ".md", ".toml"}):
         text = source.read_text(encoding="utf-8")

@@ -27,14 +27,15 @@ def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
             parameter.grad = mean_all_reduce(parameter.grad, group)
 
 
-def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, group: dist.ProcessGroup
-) -> None:
-    """Take one step on this rank's mini-batch `x`, `y` and those of the other ranks together."""
-    optimizer.zero_grad()
+def train_step(model: nn.Module, x: Tensor, y: Tensor, learning_rate: float, group: dist.ProcessGroup) -> None:
+    """Take one step of gradient descent on this rank's mini-batch `x`, `y` and those of the other ranks together."""
+    model.zero_grad()
     nn.functional.mse_loss(model(x), y).backward()
     sync_gradients(model, group)
-    optimizer.step()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.sub_(learning_rate * parameter.grad)
 
 
 def example() -> None:
@@ -48,7 +49,7 @@ def example() -> None:
     for model in (alone, together):
         nn.init.zeros_(model.weight)
     nn.functional.mse_loss(alone(x), 3 * x).backward()
-    train_step(together, torch.optim.SGD(together.parameters(), lr=0.01), x[mine], 3 * x[mine], dist.group.WORLD)
+    train_step(together, x[mine], 3 * x[mine], learning_rate=0.01, group=dist.group.WORLD)
 
     if rank == 0:
         print(f"gradient after one step on {world_size} ranks: {together.weight.grad.item():6.1f}")
@@ -62,4 +63,5 @@ if __name__ == "__main__":
     else:
         from torch.distributed.run import main as torchrun
 
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
         torchrun(["--standalone", "--nproc-per-node", "2", __file__])

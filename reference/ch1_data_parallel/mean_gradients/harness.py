@@ -36,15 +36,17 @@ def synced(
 def trained(
     submission: ModuleType, xs: list[Tensor], ys: list[Tensor], weight: Tensor, bias: Tensor, group: dist.ProcessGroup
 ) -> dict[str, Tensor]:
-    """Return weight and bias of a linear model after one SGD step with momentum on each of this rank's mini-batches."""
+    """Return a linear model after one SGD step with momentum on each of this rank's mini-batches."""
     model = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
     model.load_state_dict({"weight": weight, "bias": bias})
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    speed = {parameter: torch.zeros_like(parameter) for parameter in model.parameters()}
     for x, y in zip(xs, ys, strict=True):
-        optimizer.zero_grad()
+        model.zero_grad()
         nn.functional.mse_loss(model(x), y).backward()
         submission.sync_gradients(model, group)
-        optimizer.step()
+        for parameter in model.parameters():
+            speed[parameter].mul_(0.9).add_(parameter.grad)
+            parameter.data -= 0.1 * speed[parameter]
     return dict(model.state_dict())
 
 

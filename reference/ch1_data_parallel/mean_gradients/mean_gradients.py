@@ -40,11 +40,12 @@ def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
             parameter.grad = mean_all_reduce(parameter.grad, group)
 
 
-def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, group: dist.ProcessGroup
-) -> None:
-    """Take one step on this rank's mini-batch `x`, `y` and those of the other ranks together."""
-    optimizer.zero_grad()
+def train_step(model: nn.Module, x: Tensor, y: Tensor, learning_rate: float, group: dist.ProcessGroup) -> None:
+    """Take one step of gradient descent on this rank's mini-batch `x`, `y` and those of the other ranks together."""
+    model.zero_grad()
     nn.functional.mse_loss(model(x), y).backward()
     sync_gradients(model, group)
-    optimizer.step()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.sub_(learning_rate * parameter.grad)

@@ -1,6 +1,6 @@
 """async_op=True starts the all-reduce early, and the division comes after it anyway.
 
-Caught by: check_every_rank_holds_the_mean
+Caught by: check_one_rank_keeps_its_gradient
 """
 
 from __future__ import annotations

@@ -1,0 +1,20 @@
+"""The ranks' generators are different already, so a seed may be drawn from them.
+
+Caught by: check_no_two_ranks_throw_the_same_dice
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def setup(model: nn.Module, seed: int, group: dist.ProcessGroup) -> torch.Generator:
+    """Give `model` its start and return the generator from which this rank draws its data."""
+    first = dist.get_global_rank(group, 0)
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), src=first, group=group)
+    own_seed = seed + int(torch.randint(2**31, ()))
+    torch.manual_seed(own_seed)
+    return torch.Generator().manual_seed(own_seed)
