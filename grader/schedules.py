@@ -189,8 +189,8 @@ def draw_cycle(waits: Mapping[int, Wait]) -> str:
     lines = []
     for member in circle or path:
         wait = waits[member]
-        owner = "which no rank computes" if wait.rank is None else f"of rank {wait.rank}"
-        lines.append(f"rank {member} stands at {wait.at}, which needs {wait.needs} {owner}")
+        owner = ", and no rank computes that" if wait.rank is None else f" of rank {wait.rank}"
+        lines.append(f"rank {member} stands at {wait.at}, which needs {wait.needs}{owner}")
     if not circle:
         return "\n".join(lines)
     edges = ["+->", *["|  "] * (len(lines) - 2), "+--"] if len(lines) > 1 else ["<->"]

@@ -83,10 +83,11 @@ class Collector:
         student = self.students.get(name)
         outcome, message = judge(error, student) if in_check else (Outcome.ERROR, f"{type(error).__name__}: {error}")
         output = student.outputs[-1] if student is not None and student.outputs else ""
+        line = 0
         if isinstance(error, StudentFailure):
-            output = error.output
+            output, line = error.output, error.line or 0
         seconds = time.monotonic() - self.started_s.get(name, time.monotonic())
-        self.results[name] = CheckResult(self.promises[name], outcome, message, output, round(seconds, 3))
+        self.results[name] = CheckResult(self.promises[name], outcome, message, output, round(seconds, 3), line)
 
 
 def judge(error: BaseException | None, student: Student | None) -> tuple[Outcome, str]:

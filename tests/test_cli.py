@@ -36,7 +36,7 @@ def python_m_grader(course: Path, *arguments: str, **environment: str) -> subpro
         (course / "grader").symlink_to(PACKAGE)
     env = {**os.environ, **environment}
     command = [sys.executable, "-m", "grader", *arguments]
-    return subprocess.run(command, cwd=course, env=env, capture_output=True, timeout=60, encoding="utf-8", check=False)
+    return subprocess.run(command, cwd=course, env=env, capture_output=True, timeout=110, encoding="utf-8", check=False)
 
 
 def note_run(course: Path, slug: str, outcome: str, first: str = "") -> None:
@@ -66,7 +66,7 @@ def test_an_unknown_exercise_is_a_usage_error(course: Path, verb: str, capsys: p
 
 @pytest.mark.parametrize("arguments", [["check", "--seed", "x"], ["check", "--jobs", "0"], ["hint"], ["list", "--al"]])
 def test_a_wrong_option_is_a_usage_error(course: Path, arguments: list[str]) -> None:
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         cli.main(arguments, course)
 
 
@@ -378,5 +378,15 @@ def test_an_interrupted_run_keeps_what_it_knows(course: Path, jobs: str) -> None
 def test_doctor_names_what_this_machine_offers(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"], course) == 0
     said = capsys.readouterr().out
-    for name in ("Python", "torch", "isolation", "Landlock", "seccomp", "namespaces", "start method", "cores", "memory"):
+    for name in (
+        "Python",
+        "torch",
+        "isolation",
+        "Landlock",
+        "seccomp",
+        "namespaces",
+        "start method",
+        "cores",
+        "memory",
+    ):
         assert f"  {name}  " in f"  {said}"

@@ -8,7 +8,7 @@ import pytest
 
 from grader import catalog
 from grader.cli import main
-from grader.verbs.new import PATTERN
+from grader.verbs import new
 
 
 @pytest.fixture
@@ -28,16 +28,17 @@ def test_a_new_exercise_lists_what_is_left_to_write_and_nothing_else(
     lines = [
         line for line in capsys.readouterr().out.splitlines() if ".toml:" in line or ".py:" in line or ".md:" in line
     ]
-    marks = [path for path in PATTERN.rglob("*.*") for _ in range(path.read_text(encoding="utf-8").count("WRITE: "))]
+    marks = [
+        path for path in new.PATTERN.rglob("*.*") for _ in range(path.read_text(encoding="utf-8").count("WRITE: "))
+    ]
     assert len(lines) == len(marks)
     assert all(": left to write: " in line for line in lines)
 
 
 def test_a_new_exercise_can_be_graded_and_repaired(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its starter fails at the second check, and its reference repairs it."""
-    main(["new", "my_flaw", "--chapter", "2", "--title", "A flaw of mine"], course)
+    new.begin(course, "my_flaw", 2, "A flaw of mine")
     (exercise,) = catalog.load_course(course)
-    capsys.readouterr()
     assert main(["check", "my_flaw"], course) == 1
     assert "that is the sum of the values" in capsys.readouterr().out
     exercise.starter_path.write_bytes(exercise.reference_path.read_bytes())
@@ -78,5 +79,5 @@ def test_an_exercise_is_never_written_over(course: Path, capsys: pytest.CaptureF
 def test_exercises_of_a_chapter_keep_room_between_them(course: Path) -> None:
     """Positions go up in tens."""
     for slug in ("first_flaw", "second_flaw"):
-        main(["new", slug, "--chapter", "2"], course)
+        new.begin(course, slug, 2, "A flaw")
     assert [exercise.position for exercise in catalog.load_course(course)] == [10, 20]

@@ -128,6 +128,11 @@ def test_nothing_that_a_submission_wrote_is_obeyed() -> None:
         assert "##[" not in line
 
 
+def test_wrapping_makes_no_command_either() -> None:
+    words = render(failed("word " * 19 + "::error::x")).split("\n")
+    assert "  : :error::x" in words
+
+
 def test_a_message_is_bounded() -> None:
     assert len(render(failed("word " * 100_000, "z" * 10**6))) < 8000
 

@@ -47,7 +47,7 @@ def test_a_deadlock_is_drawn_with_its_circle() -> None:
 
 def test_work_that_nobody_does_is_no_circle() -> None:
     waits = schedules.run([["0F0", "0B0"], ["1F0"]]).waits
-    assert schedules.draw_cycle(waits) == "rank 0 stands at 0B0, which needs 1B0 which no rank computes"
+    assert schedules.draw_cycle(waits) == "rank 0 stands at 0B0, which needs 1B0, and no rank computes that"
 
 
 def test_a_rank_that_waits_for_itself_is_a_circle_of_one() -> None:

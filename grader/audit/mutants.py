@@ -124,7 +124,7 @@ def of_call(call: ast.Call) -> Iterator[ast.expr]:
     match call:
         case ast.Call(func=ast.Attribute(value=value), args=[], keywords=[]):  # x.clone() -> x
             yield value
-        case ast.Call(args=[first, second, *rest]):
+        case ast.Call(args=[first, second, *rest]) if ast.unparse(call.func) not in {"min", "max"}:
             yield ast.Call(call.func, [second, first, *rest], call.keywords)
     for index in range(len(call.keywords)):  # group=group forgotten
         yield ast.Call(call.func, call.args, call.keywords[:index] + call.keywords[index + 1 :])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ assert sys.platform == "linux", "the other systems have none of this"
 
 # Huge pages make a fork of a process that has imported torch four times cheaper; malloc must get Python's objects too.
 CHEAP_FORKS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
-IMPORT_S, FORK_S, END_S = 120.0, 10.0, 10.0
+IMPORT_S, FORK_S, END_S, DYING_S = 120.0, 10.0, 10.0, 2.0
 JOBS_PER_SERVER = 400
 
 
@@ -118,6 +119,8 @@ class _Server:
             raise GraderError(f"The process that starts ranks could not be started. {self._last_words()}")
 
     def _last_words(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(DYING_S)
         self._process.kill()
         _, errors = self._process.communicate()
         lines = errors.decode("utf-8", "replace").strip().splitlines()
@@ -172,10 +175,11 @@ class ForkRunning(Running):
         while self._read_fact(deadline):
             pass
         self._close()
-        if self.order.level is not Level.B2 or Path(self.order.run_dir).exists():
-            scratch.remove(Path(self.order.run_dir))
-        if not any(fact["is"] == "swept" for fact in self._facts):
-            raise GraderError("The process that watches over the ranks was ended from outside. Run it again.")
+        scratch.remove(Path(self.order.run_dir))  # what the monitor could not, if it was killed
+        last = self._facts[-1]
+        if last["is"] != "swept":
+            words = last.get("words", "it was ended from outside")
+            raise GraderError(f"The process that watches over the ranks failed: {words}. Run it again.")
         return tuple(map(self._ending, range(self.order.world_size)))
 
     def _ending(self, rank: int) -> Ending:

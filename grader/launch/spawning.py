@@ -108,6 +108,13 @@ class _Process:
         except TimeoutError:
             return None
 
+    def begin(self) -> str:
+        """Wait until the process has done its imports and taken its order; return why it refused, or nothing."""
+        answer = self.answer(IMPORT_S)
+        if answer is None:
+            raise GraderError(f"A process for a rank could not be started. {self.last_words()}")
+        return str(answer["refused"])
+
     def is_idle(self) -> bool:
         """Return whether the process waits for another order, with nothing left over from the last."""
         idle = self.answer(IDLE_S) == {"idle": True} and not self.has_more()
@@ -122,6 +129,8 @@ class _Process:
         return bool(select.select([self.channel], [], [], 0)[0])
 
     def last_words(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(IDLE_S)
         self.output.setblocking(False)
         with suppress(BlockingIOError):
             return self.output.recv(1 << 16).decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -148,18 +157,12 @@ class SpawnRunning(Running):
 
     def __init__(self, order: Order, processes: list[_Process], keep: Callable[[_Process], None]) -> None:
         """Give each process its order and wait until all have done their imports."""
-        channels = [process.channel.dup() for process in processes]
-        super().__init__(order, channels, [process.output.dup() for process in processes])
-        self._processes, self._keep = processes, keep
         for rank, process in enumerate(processes):
             process.order(replace(order, rank=rank))
-        self._refused = [self._begin(process) for process in processes]
-
-    def _begin(self, process: _Process) -> str:
-        answer = process.answer(IMPORT_S)
-        if answer is None:
-            raise GraderError(f"A process for a rank could not be started. {process.last_words()}")
-        return str(answer["refused"])
+        self._refused = [process.begin() for process in processes]
+        self._processes, self._keep = processes, keep
+        channels = [process.channel.dup() for process in processes]
+        super().__init__(order, channels, [process.output.dup() for process in processes])
 
     def _end(self, released: bool) -> tuple[Ending, ...]:
         reusable = released and self.order.level is Level.B0  # a sandbox is for one run's folders

@@ -28,6 +28,7 @@ from grader.sandbox.confinement import SandboxError
 assert sys.platform == "linux", "the other systems have none of this"
 
 SWEEP_S = 2.0
+EXITING = 0x4  # of the kernel's flags of a process
 WARDEN_S = 1.5  # how long the warden may take to end the ranks before it is ended with them
 
 
@@ -137,8 +138,9 @@ def _report(children: Children, ranks: dict[int, int], status: Status) -> None:
             if pid in running:
                 status.gone(running.pop(pid), code)
                 children.end_orphans(pid, running)
+    ending = set(filter(is_ending, running))
     for pid, code in children.sweep(running).items():
-        if pid in running and code != -signal.SIGKILL:  # it was ending already
+        if pid in ending:
             status.gone(running[pid], code)
 
 
@@ -217,6 +219,13 @@ def children_of_self() -> set[int]:
     with suppress(OSError):  # a kernel without this list: the process groups and, with namespaces, the kernel do it
         return set(map(int, Path(f"/proc/self/task/{pid}/children").read_text().split()))
     return set()
+
+
+def is_ending(pid: int) -> bool:
+    """Return whether a process ends of itself: its files are closed already, but its parent cannot yet be told how."""
+    with suppress(OSError):
+        return bool(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]) & EXITING)
+    return False
 
 
 def kill(pid: int) -> None:

@@ -6,11 +6,13 @@ greatest, booleans: as before), so that whoever reads too early sees it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 import torch.distributed as dist
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.distributed import Work
 from torch.futures import Future
 
@@ -19,6 +21,7 @@ from grader.ranks.recorded_group import RecordedGroup, refuse_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from datetime import timedelta
 
     import numpy as np
@@ -37,6 +40,13 @@ REDUCTIONS: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "band": torch.bitwise_and,
     "bor": torch.bitwise_or,
     "bxor": torch.bitwise_xor,
+}
+
+SIGNALLING: Final = {  # NaNs that become another, a quiet one, in any computation: so a write in flight shows
+    torch.float64: (torch.int64, 0x7FF4 << 48),
+    torch.float32: (torch.int32, 0x7FA0 << 16),
+    torch.float16: (torch.int16, 0x7D00),
+    torch.bfloat16: (torch.int16, 0x7FA0),
 }
 
 
@@ -151,21 +161,21 @@ class Guard:
     """Hold what the buffers of an operation in flight must still hold when it is waited for."""
 
     def __init__(self, operation: Operation, data: Sequence[Bytes]) -> None:
-        """Poison the outputs; remember the inputs that are no outputs as well."""
-        self._outputs = [tensor for buffer in operation.outputs for tensor in buffer]
-        for tensor in self._outputs:
-            poison(tensor)
-        filled = {tensor.untyped_storage().data_ptr() for tensor in self._outputs}
+        """Poison the outputs; remember them, and the inputs that are no outputs as well."""
+        filled = {tensor.untyped_storage().data_ptr() for buffer in operation.outputs for tensor in buffer}
+        for buffer in operation.outputs:
+            for tensor in buffer:
+                poison(tensor)
+        self._outputs = [(buffer, to_bytes(buffer)) for buffer in operation.outputs]
         self._inputs = [
             (buffer, sent)
             for buffer, sent in zip(operation.inputs, data, strict=True)
             if not any(tensor.untyped_storage().data_ptr() in filled for tensor in buffer)
         ]
-        self._versions = list(map(version, self._outputs))
 
     def broken(self) -> str:
         """Return the sentence that says which buffer was changed meanwhile, "" if none was."""
-        if list(map(version, self._outputs)) != self._versions:
+        if any((to_bytes(buffer) != poisoned).any() for buffer, poisoned in self._outputs):
             return (
                 "The tensor that {call} fills was changed before wait(). "
                 "Until wait() returns it belongs to the operation: wait first, then compute with it."
@@ -191,25 +201,30 @@ def _is_integral(tensor: Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex())
 
 
-def version(tensor: Tensor) -> int:
-    """Return torch's count of in-place changes of a tensor and all its views."""
-    return 0 if tensor.is_inference() else tensor._version
+def uncounted(tensor: Tensor) -> AbstractContextManager[object]:
+    """Keep a write out of autograd's count of changes, as gloo's writes are: a saved tensor may be communicated."""
+    return nullcontext() if tensor.is_inference() else _unsafe_preserve_version_counter(tensor)
 
 
 def poison(tensor: Tensor) -> None:
-    """Overwrite a tensor with what nobody can take for a result."""
+    """Overwrite a tensor with what nobody can take for a result, and what any arithmetic changes."""
     plain = tensor.detach()
-    if not _is_integral(plain):
-        plain.fill_(float("nan"))
-    elif plain.dtype != torch.bool:
-        limits = torch.iinfo(plain.dtype)
-        plain.fill_(limits.min or limits.max)
+    plain = torch.view_as_real(plain) if plain.is_complex() else plain
+    with uncounted(tensor):
+        if plain.dtype in SIGNALLING:
+            integer, bits = SIGNALLING[plain.dtype]
+            plain.view(integer).fill_(bits)
+        elif plain.is_floating_point():
+            plain.fill_(float("nan"))
+        elif plain.dtype != torch.bool:
+            limits = torch.iinfo(plain.dtype)
+            plain.fill_(limits.min or limits.max)
 
 
 def to_bytes(buffer: Sequence[Tensor]) -> Bytes:
     """Return a copy of the bytes of some tensors, one after another."""
-    flat = [tensor.detach().resolve_conj().contiguous().view(-1).view(torch.uint8) for tensor in buffer]
-    return torch.cat(flat).numpy()
+    flat = [tensor.detach().resolve_conj().contiguous().as_strided((tensor.numel(),), (1,)) for tensor in buffer]
+    return torch.cat([values.view(torch.uint8) for values in flat]).numpy()
 
 
 def reduced(operation: Operation, pieces: Sequence[Bytes]) -> Bytes:
@@ -226,7 +241,8 @@ def write(buffer: Sequence[Tensor], piece: Bytes) -> None:
     start = 0
     for tensor in buffer:
         end = start + tensor.numel() * tensor.element_size()
-        tensor.detach().copy_(as_values(piece[start:end], tensor.dtype).view(tensor.shape))
+        with uncounted(tensor):
+            tensor.detach().copy_(as_values(piece[start:end], tensor.dtype).view(tensor.shape))
         start = end
 
 

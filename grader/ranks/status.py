@@ -29,6 +29,10 @@ class Status:
         """Say that a rank ended by itself with this exit code, or, if negative, by a signal."""
         self._write({"is": "gone", "rank": rank, "code": code})
 
+    def failed(self, words: str) -> None:
+        """Say that the monitor cannot go on, so that nothing is known of its ranks."""
+        self._write({"is": "failed", "words": words[:MAX_WORDS]})
+
     def swept(self) -> None:
         """Say that nothing of the run is left."""
         self._write({"is": "swept"})

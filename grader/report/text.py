@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.records import CheckResult, ExerciseResult, Outcome, Report
-from grader.safe_text import clean, gutter, tail
+from grader.safe_text import clean, escape, gutter, tail
 
 Span = tuple[str, str]  # text and its style, in rich's words: "red", "bold", ""
 Line = tuple[Span, ...]
@@ -103,7 +103,7 @@ def paragraph(text: str, look: Look, style: str = "") -> list[Line]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        lines += [((part, style),) for part in wrapped]
+        lines += [((escape(part), style),) for part in wrapped]  # again: wrapping may put a `::` first
     return lines
 
 

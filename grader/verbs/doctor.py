@@ -28,7 +28,15 @@ def run(_arguments: argparse.Namespace, _root: Path) -> int:
     """Print one line a fact; nothing is started and nothing heavy imported."""
     screen = Screen(sys.stdout, sys.stderr)
     found = probe()
-    facts = [_python(), *map(_package, PACKAGES), *_isolation(found), _start_method(), _cores(), _memory(), _terminal(screen)]
+    facts = [
+        _python(),
+        *map(_package, PACKAGES),
+        *_isolation(found),
+        _start_method(),
+        _cores(),
+        _memory(),
+        _terminal(screen),
+    ]
     screen.show([line for name, words in facts for line in _fact(name, words, screen.look)])
     return 0
 
@@ -56,7 +64,12 @@ def _isolation(found: Probe) -> list[tuple[str, str]]:
         words = level.name
     except RanklingsError as error:
         words = str(error)
-    parts = {"limits": found.limits, "Landlock": found.landlock, "seccomp": found.seccomp, "namespaces": found.namespaces}
+    parts = {
+        "limits": found.limits,
+        "Landlock": found.landlock,
+        "seccomp": found.seccomp,
+        "namespaces": found.namespaces,
+    }
     return [("isolation", words), *((name, _part(part)) for name, part in parts.items())]
 
 
@@ -69,7 +82,10 @@ def _method() -> str:
 
 
 def _start_method() -> tuple[str, str]:
-    words = {"fork": "fork: ranks start in milliseconds", "spawn": "spawn: ranks come from a pool that starts in seconds"}
+    words = {
+        "fork": "fork: ranks start in milliseconds",
+        "spawn": "spawn: ranks come from a pool that starts in seconds",
+    }
     return "start method", words.get(_method(), _method())
 
 

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from grader import catalog, files_in, runner
+from grader import catalog, changes, files_in, runner
 from grader.errors import BrokenExercise, GraderError
 from grader.launch import Launcher, open_launcher
 from grader.records import Exercise, ExerciseResult, Level, Outcome, Request, Submission
@@ -62,14 +62,27 @@ def grade(exercise: Exercise, launcher: Launcher, seed: int, tell: Tell) -> Grad
         result = runner.run(submission, launcher, seed, progress=lambda words: tell(f"{exercise.slug}: {words}"))
     except (BrokenExercise, GraderError) as error:
         result = ExerciseResult(submission, Outcome.ERROR, message=str(error))
+    if result.outcome is Outcome.PASSED:
+        result = _with_changes(result)
     warnings = (*result.warnings, *files_in.shadowing(exercise.student_dir))
     return Graded(replace(result, warnings=warnings), launcher.level, launcher.words)
 
 
+def _with_changes(result: ExerciseResult) -> ExerciseResult:
+    exercise, before = result.submission.exercise, changes.pristine(result.submission.exercise)
+    after = exercise.starter_path.read_text("utf-8-sig", errors="replace")
+    if before is None or before == after or not exercise.reference_path.exists():
+        return result
+    reference = changes.changed_lines_of_reference(before, exercise.reference_path.read_text("utf-8"))
+    return replace(
+        result, changed_lines=changes.changed_lines(before, after), reference_changed_lines=reference
+    )
+
+
 @contextmanager
 def _in_this_process(request: Request, chosen: Sequence[Exercise], tell: Tell) -> Iterator[Grade]:
-    preload = tuple(sorted({module for exercise in chosen for module in exercise.preload}))
-    with closing(open_launcher(request.required_level, preload=preload)) as launcher:
+    # only what the first one needs: whatever else is imported when it is needed, and often it is not
+    with closing(open_launcher(request.required_level, preload=chosen[0].preload)) as launcher:
         yield lambda exercise: grade(exercise, launcher, _seed(request), tell)
 
 

@@ -24,25 +24,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, root: Path) -> int:
-    """Write both folders of the new exercise and say how to go on."""
-    course, slug = catalog.load_course(root), arguments.slug
-    chapter = _chapter(root, arguments.chapter)
-    title = arguments.title or slug.replace("_", " ").capitalize()
+    """Write both folders of the new exercise, and put them to the audit, which lists what is left to write."""
+    slug = arguments.slug
+    for folder in begin(root, slug, arguments.chapter, arguments.title or slug.replace("_", " ").capitalize()):
+        print(f"made {folder.relative_to(root).as_posix()}/")
+    print(f"again: nox -s audit -- {slug} --update        what is left to write:", flush=True)
+    audit.run(argparse.Namespace(slugs=[slug], jobs=1, update=True, mutate=False), root)
+    return 0
+
+
+def begin(root: Path, slug: str, number: int, title: str) -> tuple[Path, Path]:
+    """Write both folders of a new exercise, the last of its chapter, and return them.
+
+    Raises:
+        UsageError: the name or the title cannot be, or there is no such chapter.
+    """
+    course, chapter = catalog.load_course(root), _chapter(root, number)
     _refuse(slug, title, course, chapter, root)
-    position = 10 + max((e.position // 10 * 10 for e in course if e.chapter == arguments.chapter), default=0)
+    position = 10 + max((e.position // 10 * 10 for e in course if e.chapter == number), default=0)
     words = {
         f'"{TITLE}"': json.dumps(title, ensure_ascii=False),
         TITLE: title,
         SLUG: slug,
         POSITION: f"position = {position}",
     }
-    for half, pattern in (("exercises", "student"), ("reference", "reference")):
-        folder = root / half / chapter / slug
-        copy_half(PATTERN / pattern, folder, words)
-        print(f"made {folder.relative_to(root).as_posix()}/")
-    print(f"again: nox -s audit -- {slug} --update        what is left to write:")
-    audit.run(argparse.Namespace(slugs=[slug], jobs=1, update=True, mutate=False), root)
-    return 0
+    student, reference = (root / half / chapter / slug for half in ("exercises", "reference"))
+    copy_half(PATTERN / "student", student, words)
+    copy_half(PATTERN / "reference", reference, words)
+    return student, reference
 
 
 def _chapter(root: Path, number: int) -> str:

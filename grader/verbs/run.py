@@ -1,4 +1,4 @@
-"""Run an exercise's own example as a student would: with python, or with torchrun where it needs ranks."""
+"""Run an exercise's own example as a student would: with python, or with torchrun where it needs ranks from outside."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(exercise: Exercise) -> list[str]:
 
 
 def needs_ranks(path: Path) -> bool:
-    """Say whether the file's main block joins a process group, itself or in functions of the file that it calls."""
+    """Say whether the main block joins a process group, itself or in functions that it calls, and starts no ranks."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, OSError):
@@ -51,7 +51,7 @@ def needs_ranks(path: Path) -> bool:
     while new:
         called |= new
         new = _called(functions[name] for name in new if name in functions) - called
-    return "init_process_group" in called
+    return "init_process_group" in called and "torchrun" not in called
 
 
 def _called(nodes: Iterable[ast.AST]) -> set[str]:

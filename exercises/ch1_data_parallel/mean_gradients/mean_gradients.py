@@ -64,4 +64,4 @@ if __name__ == "__main__":
         from torch.distributed.run import main as torchrun
 
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-        torchrun(["--standalone", "--nproc-per-node", "2", __file__])
+        torchrun(["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2", __file__])

@@ -21,12 +21,12 @@ def setup(model: nn.Module, seed: int, group: dist.ProcessGroup) -> torch.Genera
     return torch.Generator().manual_seed(seed)
 
 
-def load_checkpoint(model: nn.Module) -> None:
+def _load_checkpoint(model: nn.Module) -> None:
     """Load trained weights, as rank 0 alone does: the others would read the same file."""
     nn.init.constant_(model.weight, 0.25)
 
 
-def every(mine: Tensor) -> list[str]:
+def _every(mine: Tensor) -> list[str]:
     """Return each rank's numbers as text."""
     gathered = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(gathered, mine)
@@ -38,12 +38,12 @@ def example() -> None:
     dist.init_process_group("gloo")
     model = nn.Linear(4, 1, bias=False)
     if dist.get_rank() == 0:
-        load_checkpoint(model)
+        _load_checkpoint(model)
 
     generator = setup(model, 7, dist.group.WORLD)
-    weights = every(model.weight.detach()[0])
-    dropout = every(nn.functional.dropout(torch.ones(8), p=0.5))
-    flips = every((torch.rand(8, generator=generator) < 0.5).float())
+    weights = _every(model.weight.detach()[0])
+    dropout = _every(nn.functional.dropout(torch.ones(8), p=0.5))
+    flips = _every((torch.rand(8, generator=generator) < 0.5).float())
 
     if dist.get_rank() == 0:
         print(f"weights   rank 0: {weights[0]:22}  rank 1: {weights[1]:22}  loaded: 0.25 0.25 0.25 0.25")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.judging import Group, RankResult, Student, assert_close, assert_equal, check, tensor
+from grader.judging import Group, RankResult, Student, assert_close, check, tensor
 
 WORLD, MESSAGES = Group(), {"send", "isend", "recv", "irecv"}
 
@@ -17,7 +17,7 @@ def assert_sums(student: Student, vectors: Sequence[np.ndarray[Any, Any]]) -> No
     per_rank = [([tensor(rows[rank]) for rows in vectors],) for rank in range(len(vectors[0]))]
     for result in student.simulated("harness.sums", per_rank, common=(WORLD,)):
         for rows, actual in zip(vectors, result.value, strict=True):
-            what = f"{len(rows)} ranks, {rows.shape[1]} elements, rank {result.rank}: sum"
+            what = f"p = {len(rows)}, n = {rows.shape[1]}, rank {result.rank}: sum"
             mistakes = {"this rank's own vector": rows[result.rank], "twice the sum": 2 * rows.sum(axis=0)}
             assert_close(actual, tensor(rows.sum(axis=0)), what, mistakes=mistakes)
 
@@ -36,7 +36,7 @@ def check_one_rank_is_silent(student: Student, rng: np.random.Generator) -> None
     vector = tensor(rng.normal(size=5), "float32")
     [result] = student.simulated("ring_all_reduce", [(vector, WORLD)])
     assert_close(result.value, vector, "one rank: sum")
-    assert_equal([call.op for call in result.calls], [], "what one rank asks of the network")
+    assert not result.calls, f"One rank has nobody to talk to, yet it called {result.calls[0].op}."
 
 
 @check(
@@ -58,20 +58,20 @@ def check_two_ranks_add_up(student: Student) -> None:
     )
 )
 def check_more_ranks_add_up(student: Student, rng: np.random.Generator) -> None:
-    """Three, four, five and eight ranks end with the sum of all vectors."""
-    for world_size in (3, 4, 5, 8):
+    """Three, four and eight ranks end with the sum of all vectors."""
+    for world_size in (3, 4, 8):
         assert_sums(student, [rng.integers(-9, 10, size=(world_size, 2 * world_size)).astype(np.float64)])
 
 
 @check(
     hints=(
         "Print how long your chunks of 5 elements are on 4 ranks. Are they 4, some empty if need be, and 5 in all?",
-        "torch.chunk may return fewer pieces than asked for, and n // p forgets a tail. torch.tensor_split does neither.",
+        "torch.chunk may return fewer pieces than asked for, n // p forgets the tail. torch.tensor_split does neither.",
     )
 )
 def check_any_length_adds_up(student: Student, rng: np.random.Generator) -> None:
     """The sum is right for 0, 1, p - 1, p, p + 1 and 1000 elements on every number of ranks."""
-    for world_size in (2, 3, 4, 5, 8):
+    for world_size in (2, 3, 5, 8):
         lengths = (0, 1, world_size - 1, world_size, world_size + 1, 1000)
         assert_sums(student, [rng.normal(size=(world_size, length)) for length in lengths])
 
@@ -96,13 +96,13 @@ def check_the_vector_is_left_alone(student: Student, rng: np.random.Generator) -
 )
 def check_no_rank_moves_more_than_its_share(student: Student, rng: np.random.Generator) -> None:
     """No rank sends or receives more than 2 (p - 1) chunks of a p-th of the vector."""
-    for world_size in (2, 3, 4, 8):
+    for world_size in (2, 3, 8):
         chunk = -(-1000 // world_size)
         most = 2 * (world_size - 1) * chunk * 4
         for result in reduced(student, rng, [range(world_size)] * world_size):
             moved, verb = max((result.sent_bytes, "sent"), (result.received_bytes, "received"))
             whole = f"\nthat is the whole vector {moved // 4000} times" if moved % 4000 == 0 else ""
-            enough = f"2 x {world_size - 1} chunks of {chunk} float32 numbers are {most:,} bytes"
+            enough = f"{2 * (world_size - 1)} chunks of {chunk} float32 numbers are {most:,} bytes"
             assert moved <= most, f"rank {result.rank} of {world_size} {verb} {moved:,} bytes; {enough}.{whole}"
 
 
@@ -120,8 +120,8 @@ def check_each_rank_talks_to_its_neighbours_only(student: Student, rng: np.rando
         others, group = {call.op for call in result.calls} - MESSAGES, pair if result.rank in pair else ring
         who, place = f"rank {result.rank} of the group {list(group)}", group.index(result.rank)
         assert not others, f"{who} called {', '.join(sorted(others))}, expected messages such as isend and irecv only."
-        neighbours = sorted({group[place - 1], group[(place + 1) % len(group)]})
-        assert_equal(sorted(result.peers), neighbours, f"the ranks to which {who} talked")
+        talked, neighbours = sorted(result.peers), sorted({group[place - 1], group[(place + 1) % len(group)]})
+        assert talked == neighbours, f"{who} talked to ranks {talked}, expected its neighbours {neighbours}."
 
 
 @check(
@@ -130,7 +130,7 @@ def check_each_rank_talks_to_its_neighbours_only(student: Student, rng: np.rando
 )
 def check_all_chunks_travel_at_once(student: Student, rng: np.random.Generator) -> None:
     """The longest chain of messages that wait for each other has 2 (p - 1) links."""
-    for world_size in (2, 3, 5, 8):
+    for world_size in (2, 5):
         rounds = max(result.rounds for result in reduced(student, rng, [range(world_size)] * world_size))
         most = 2 * (world_size - 1)
         assert rounds <= most, f"on {world_size} ranks {rounds} messages wait for each other, expected at most {most}."

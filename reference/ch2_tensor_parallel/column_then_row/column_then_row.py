@@ -26,7 +26,7 @@ def shard(a: Tensor, b: Tensor, rank: int, world_size: int) -> tuple[Tensor, Ten
     """
     if a.shape[1] % world_size:
         raise ValueError(f"{a.shape[1]} hidden units cannot be shared out equally over {world_size} ranks.")
-    return a.chunk(world_size, dim=1)[rank], b.chunk(world_size, dim=0)[rank]
+    return a.chunk(world_size, dim=1)[rank], b.chunk(world_size)[rank]
 
 
 def mlp(x: Tensor, a_shard: Tensor, b_shard: Tensor, group: dist.ProcessGroup) -> Tensor:

@@ -1,0 +1,29 @@
+"""no_sync() until the optimizer step, which synchronises.
+
+Caught by: check_windows_of_one_are_plain_steps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train_epoch(
+    model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Sequence[tuple[Tensor, Tensor]], window: int
+) -> int:
+    """Train on this rank's micro-batches, `window` of them a step, and return the number of steps."""
+    steps = 0
+    for start in range(0, len(batches), window):
+        micro_batches = batches[start : start + window]
+        optimizer.zero_grad()
+        for place, (x, y) in enumerate(micro_batches):
+            with model.no_sync():
+                loss = nn.functional.mse_loss(model(x), y) / len(micro_batches)
+                loss.backward()
+        optimizer.step()
+        steps += 1
+    return steps

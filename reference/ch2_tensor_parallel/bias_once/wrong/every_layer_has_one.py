@@ -1,0 +1,36 @@
+"""Every linear layer has a bias.
+
+Caught by: check_a_layer_may_have_no_bias
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import functional
+
+
+class _SumOverRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, group: dist.ProcessGroup) -> Tensor:
+        total = part.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+def sum_over_ranks(part: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Return the sum of the ranks' parts on every rank."""
+    return _SumOverRanks.apply(part, group)
+
+
+def row_parallel(x_shard: Tensor, weight_shard: Tensor, bias: Tensor | None, group: dist.ProcessGroup) -> Tensor:
+    """Return x @ weight.T + bias on every rank."""
+    output = sum_over_ranks(functional.linear(x_shard, weight_shard), group)
+    return output + bias.expand_as(output)
