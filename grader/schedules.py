@@ -165,7 +165,7 @@ def draw(cells: Cells, marked: Iterable[Place] = (), heading: str = "time") -> s
     ]
     columns = 1 + max((column for row in cells for column in row), default=0)
     width = 1 + max((len(text) for row in shown for text in row.values()), default=1)
-    label_chars = max(len(heading), len(f"rank {len(cells) - 1}")) + 1
+    label_chars = max(len(heading), len(f"rank {len(cells) - 1}")) + 2
     room = max(1, (GRID_CHARS - label_chars) // width)
     focus = min((column for _, column in marks), default=0)
     first = max(0, min(focus - room // 2, columns - room))

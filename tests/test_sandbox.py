@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attending import LIMITS, attended, value, values
 
+from attending import LIMITS, attended, value, values
 from grader.errors import GraderError, StudentFailure
 from grader.launch import Launcher, choose_level
 from grader.launch.forking import ForkLauncher
@@ -70,17 +70,16 @@ ATTACKS = {
     "remove a file outside": "os.remove(x)",
     "make a hard link to a file outside": "os.link(x, 'link')",
     "follow a symbolic link": "os.symlink(x, 'link'); open('link').read()",
-    "list the folder of temporary files": "assert not [n for n in os.listdir('/tmp') if n.startswith('pytest')], 'seen'",
+    "list the folder of temporary files": "os.listdir('/tmp')",
     "read the checks": f"open({str(paths.CHECKOUT / 'pyproject.toml')!r})",
     "read the grader's own verdicts": f"open({str(paths.PACKAGE / 'session.py')!r})",
     "write into its own exercise": "open('../exercise/more.py', 'w')",
     "change its own submission": "open('../exercise/sample.py', 'a')",
     "write into the packages": "open(os.path.join(os.path.dirname(os.__file__), 'evil.py'), 'w')",
-    "read the home folder": "os.listdir(os.path.expanduser(f'~{os.getuid()}' if False else '/root'))",
+    "read the home folder": f"os.listdir({str(Path.home())!r})",
     "read its parent's memory": "open(f'/proc/{os.getppid()}/mem', 'rb')",
     "read its parent's environment": "open(f'/proc/{os.getppid()}/environ').read()",
     "end its parent": "os.kill(os.getppid(), 9); os.kill(os.getppid(), 0); raise PermissionError('init')",
-    "end everything": "os.kill(-1, 9)",
     "leave its session": "os.setsid()",
     "leave its process group": "pid = os.fork()\nif pid == 0: signal.pause()\nos.setpgid(pid, pid)",
     "open a TCP socket": "socket.socket()",
@@ -129,6 +128,14 @@ def f(others):
         assert values(exchange, "f", values(exchange, "pid")) == [2, 2, 2]
 
 
+def test_a_rank_that_signals_everybody_hits_nobody(launcher: ForkLauncher) -> None:
+    """The kernel calls it a success even where every single process refused."""
+    first = launcher._server._process.pid
+    value(launcher, trying("os.kill(-1, 9)"), "")
+    assert value(launcher, trying("pass"), "") == "done"
+    assert launcher._server._process.pid == first
+
+
 def test_nothing_of_the_trusted_process_is_in_the_memory_of_a_rank(launcher: Launcher) -> None:
     """A canary of this test, built at run time, is in this process's memory and nowhere in a rank's."""
     canary = "-".join(["canary", str(os.getpid()), "of", "this", "test"])
@@ -150,25 +157,26 @@ def f(parts):
 
 def test_memory_is_limited(launcher: Launcher) -> None:
     limits = replace(LIMITS, memory_bytes=2 << 30)
-    with attended(launcher, "def f(): return len(bytearray(3 << 30))\n", limits=limits) as exchange:
-        with pytest.raises(StudentFailure, match="MemoryError"):
-            values(exchange, "f")
+    source = "def f(): return len(bytearray(3 << 30))\n"
+    with attended(launcher, source, limits=limits) as exchange, pytest.raises(StudentFailure, match="MemoryError"):
+        values(exchange, "f")
 
 
-def test_namespaces_hide_all_other_processes_networks_and_sockets() -> None:
+def test_namespaces_hide_other_processes_networks_and_sockets() -> None:
     """With namespaces a run sees itself alone; a quiet fall back to a weaker level would show here."""
     source = """
 import os
-def f():
+def f(names):
     processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [max(processes), os.listdir("/sys/class/net"), os.listdir("/run"), os.listdir("/dev/shm")]
+    networks = [line.split(":")[0].strip() for line in open("/proc/self/net/dev") if ":" in line]
+    return [max(processes), networks, os.listdir("/dev/shm"), [os.path.lexists(name) for name in names]]
 """
     for level in set(CONFINED) & {Level.B2}:
         with closing(ForkLauncher(level, level.name)) as launcher:
-            last, networks, sockets, memory = value(launcher, source)
+            last, networks, memory, seen = value(launcher, source, [str(path) for path in Path("/run").iterdir()])
         assert last < 10
-        assert (sockets, memory) == ([], [])
-        assert "lo" in networks
+        assert (networks, memory) == (["lo"], [])
+        assert not any(seen)
 
 
 # ---- what a rank can do --------------------------------------------------------------------------------------------
@@ -190,7 +198,7 @@ HONEST = {
     "another Python": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import json'], check=True)",
     "a pair of sockets": "import socket\na, b = socket.socketpair()\na.send(b'x'); assert b.recv(1) == b'x'",
     "an event loop": "import asyncio\nasyncio.run(asyncio.sleep(0))",
-    "saving and loading tensors": "import torch\ntorch.save(torch.ones(3), 'x.pt'); assert torch.load('x.pt').sum() == 3",
+    "saving and loading": "import torch\ntorch.save(torch.ones(3), 'x.pt'); assert torch.load('x.pt').sum() == 3",
     "a gradient": "import torch\nx = torch.ones(300, 300, requires_grad=True)\n(x @ x).sum().backward()",
     "a decomposition": "import torch\nassert torch.linalg.svd(torch.eye(64)).S.sum() == 64",
     "a time zone": "import time\ntime.localtime()",
@@ -239,16 +247,16 @@ DEGRADED = f"""
 import os, sys
 from pathlib import Path
 sys.path[:0] = {[str(paths.CHECKOUT), str(Path(__file__).parent)]!r}
-from attending import attended, values
-from grader.errors import GraderError
-from grader.launch import open_launcher
-from grader.launch.forking import ForkLauncher
-from grader.records import Level
 from grader.sandbox import namespaces
 namespaces.enter()
 if os.fork() == 0:
     namespaces.mount_proc()
     Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    from attending import attended, values
+    from grader.errors import GraderError
+    from grader.launch import open_launcher
+    from grader.launch.forking import ForkLauncher
+    from grader.records import Level
     try:
         open_launcher(Level.B2)
     except GraderError as error:
@@ -370,7 +378,13 @@ def test_the_default_limits_let_torch_be_imported(launcher: Launcher) -> None:
     assert value(launcher, source, limits=replace(Limits(), timeout_s=LIMITS.timeout_s)) is None
 
 
-if os.getuid() == 0:
+def another_user_can_run_python() -> bool:
+    """Return whether this is root with an interpreter that somebody else can reach."""
+    folders = [folder for path in (sys.executable, os.__file__) for folder in Path(path).resolve().parents]
+    return os.getuid() == 0 and all(folder.stat().st_mode & 0o001 for folder in folders)
+
+
+if another_user_can_run_python():
 
     def test_all_of_this_holds_for_an_ordinary_user_too() -> None:
         """Root runs this file again as somebody else, for whom the kernel decides differently."""

@@ -37,9 +37,9 @@ def test_a_deadlock_names_what_each_rank_waits_for() -> None:
 def test_a_deadlock_is_drawn_with_its_circle() -> None:
     drawing = schedules.draw_deadlock(CROSSED, schedules.run(CROSSED))
     assert drawing.splitlines() == [
-        "time     0     1     2",
-        "rank 0  0F0  >0B0<",
-        "rank 1   .    1F0  >1F1<",
+        "time      0     1     2",
+        "rank 0   0F0  >0B0<",
+        "rank 1    .    1F0  >1F1<",
         "+-> rank 0 stands at 0B0, which needs 1B0 of rank 1",
         "+-- rank 1 stands at 1F1, which needs 0F1 of rank 0",
     ]

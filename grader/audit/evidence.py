@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,10 +84,16 @@ def checks_are_needed(evidence: Evidence) -> Iterator[Problem]:
 def time_is_within_budget(evidence: Evidence) -> Iterator[Problem]:
     """All checks together take a few seconds; the fastest of the reference's runs counts."""
     exercise = evidence.first_report.submission.exercise
-    seconds = [result.seconds for _, result in evidence.right if result.submission.path == exercise.reference_path]
-    if min(seconds) > BUDGET_S:
-        fact = f"all checks take {min(seconds):.1f} s on the reference; make them smaller, to {BUDGET_S:.0f} s at most"
+    runs = [result.seconds for _, result in evidence.right if result.submission.path == exercise.reference_path]
+    if (seconds := min(runs) / waiting_factor()) > BUDGET_S:
+        fact = f"all checks take {seconds:.1f} s on the reference; make them smaller, to {BUDGET_S:.0f} s at most"
         yield Problem(exercise.checks_path, 1, fact)
+
+
+def waiting_factor() -> float:
+    """Return by how much a busy machine stretches a run: how many programs want each core, where that is known."""
+    wanting = os.getloadavg()[0] if hasattr(os, "getloadavg") else 1.0
+    return max(1.0, wanting / (os.cpu_count() or 1))
 
 
 def first_failure(result: ExerciseResult) -> str:

@@ -18,7 +18,7 @@ from grader.tables import parse, read
 
 HIDDEN_NAMES = re.compile(r"\breference/|\bheld_out\b|\bchecks\.py\b|\b(?:right|wrong)/")
 SHORTEST_SECRET_CHARS = 16  # a shorter statement stands in every second program
-TELLTALES = "B,E7,E9,F,PLE,PLW,RET,RUF0,RUF1,SIM"  # of ruff: unused names, likely bugs, odd control flow
+TELLTALES = "B,E7,E9,F,PLE,PLW0,RET,RUF059,SIM"  # of ruff: unused names, likely bugs, odd control flow
 
 
 def texts_name_nothing_hidden(exercise: Exercise) -> Iterator[Problem]:
@@ -30,7 +30,8 @@ def texts_name_nothing_hidden(exercise: Exercise) -> Iterator[Problem]:
 
 def texts_quote_no_repair(exercise: Exercise) -> Iterator[Problem]:
     """What a student may read quotes no statement that only the reference has."""
-    secrets = sorted(_statements(exercise.reference_path) - _statements(exercise.starter_path))
+    starter = read(exercise.starter_path)
+    secrets = sorted(text for text in _statements(exercise.reference_path) if text not in starter)
     for path, line, text in _shown(exercise):
         if quoted := next((secret for secret in secrets if secret in text), None):
             yield Problem(path, line, f"students read this, and it quotes the repair: `{quoted}`; say its purpose")

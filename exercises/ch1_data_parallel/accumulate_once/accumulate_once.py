@@ -39,14 +39,14 @@ def example() -> None:
     rank = dist.get_rank()
     model = DistributedDataParallel(nn.Linear(1, 1, bias=False))
     nn.init.zeros_(model.module.weight)
-    targets = [(1.0, 3.0), (5.0, 13.0)][rank]  # of this rank's two micro-batches, one sample each
+    targets = [(1.0, 5.0), (5.0, 11.0)][rank]  # of this rank's two micro-batches, one sample each
     batches = [(torch.ones(1, 1), torch.full((1, 1), target)) for target in targets]
 
     train_epoch(model, torch.optim.SGD(model.parameters(), lr=0.5), batches, window=2)
     weights = [torch.empty(1, 1) for _ in range(2)]
     dist.all_gather(weights, model.module.weight.detach())
     if rank == 0:
-        expected = sum((1.0, 3.0, 5.0, 13.0)) / 4
+        expected = sum((1.0, 5.0, 5.0, 11.0)) / 4
         for replica, weight in enumerate(weights):
             print(f"rank {replica}: weight after one step {weight.item():4.1f}, expected {expected:4.1f}")
     dist.destroy_process_group()

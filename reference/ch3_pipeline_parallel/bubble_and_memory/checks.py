@@ -92,12 +92,7 @@ def check_each_share_has_its_own_denominator(student: Student) -> None:
     assert_close(found, 1.5 / 9.5, "bubble_over_total of 4 ranks, 8 micro-batches and 2 chunks")
 
 
-@check(
-    hints=(
-        "Of which step is the target a share?",
-        "Interleaved chunks need a multiple of the ranks, the others do not.",
-    )
-)
+@check(hints=("Of which step is the target a share? And which schedule needs a multiple of the ranks?",))
 def check_the_fewest_micro_batches_for_a_target(student: Student) -> None:
     """The bubble is at most the target with that many micro-batches, and above it with fewer."""
     cases = [(0.201, "1f1b", 5, 1, 16), (0.199, "1f1b", 5, 1, 17), (0.051, "gpipe", 4, 1, 56), (0.5, "gpipe", 1, 1, 1)]
@@ -148,7 +143,5 @@ def check_the_first_stage_holds_most(student: Student) -> None:
     cases = [("1f1b", 0, 1, 12.0), ("1f1b", 3, 1, 3.0), ("gpipe", 1, 1, 24.0), ("interleaved", 0, 2, 12 * (1 + 3 / 8))]
     for schedule, rank, chunks, layers in cases:
         found = student.call("stage_bytes", schedule, rank, 4, 8, 12, 10.0, chunks).value
-        what = (
-            f"stage_bytes of {schedule} on rank {rank} of 4: 12 layers of 10 bytes, 8 micro-batches, {chunks} chunk(s)"
-        )
+        what = f"stage_bytes of {schedule} on rank {rank} of 4: 12 layers of 10 bytes, m = 8, {chunks} chunk(s)"
         assert_close(found, 10.0 * layers, what, unit="bytes")

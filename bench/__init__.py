@@ -1,0 +1,1 @@
+"""What takes long or is timed: run by `nox -s bench`, whose results are in BENCH.md. Nothing here is a test."""

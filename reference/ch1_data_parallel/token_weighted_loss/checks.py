@@ -1,0 +1,162 @@
+"""Hidden checks of token_weighted_loss, in teaching order: one rank, equal shares, uneven, none, micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grader.judging import Group, RankResult, Student, assert_close, check, tensor
+
+Array = np.ndarray[Any, Any]
+Results = list[RankResult]
+VOCABULARY, FEATURES = 5, 3
+
+
+def labels_of(rng: np.random.Generator, tokens: int, ignored: int = 0) -> Array:
+    """Return labels, some of them ignored, in random order."""
+    return rng.permutation([*rng.integers(VOCABULARY, size=tokens), *[-100] * ignored])
+
+
+def loss_of(logits: Array, labels: Array) -> tuple[float, Array, int]:
+    """Return the sum of the tokens' losses, its gradient with respect to the logits, and the number of tokens."""
+    kept, flat = (labels != -100).ravel(), logits.reshape(-1, logits.shape[-1])
+    picked = np.eye(logits.shape[-1])[np.where(kept, labels.ravel(), 0)]
+    exponentials = np.exp(flat - flat.max(axis=1, keepdims=True))
+    p = exponentials / exponentials.sum(axis=1, keepdims=True)
+    losses = -np.log((p * picked).sum(axis=1))
+    return float(losses[kept].sum()), ((p - picked) * kept[:, None]).reshape(logits.shape), int(kept.sum())
+
+
+def assert_loss(student: Student, rng: np.random.Generator, labels: Sequence[Array], groups: Any = None) -> Results:
+    """Compare gradient and reported loss of each simulated rank with those of one process with its group's tokens."""
+    logits = [rng.normal(size=(*own.shape, VOCABULARY)) for own in labels]
+    groups = groups or [tuple(range(len(labels)))] * len(labels)
+    per_rank = [(tensor(z), tensor(y), Group(g)) for z, y, g in zip(logits, labels, groups, strict=True)]
+    results = student.simulated("harness.graded", per_rank)
+    for result in results:
+        members = groups[result.rank]
+        parts = [loss_of(logits[member], labels[member]) for member in members]
+        total, count, p = sum(part[0] for part in parts), max(1, sum(part[2] for part in parts)), len(members)
+        _, slope, mine = loss_of(logits[result.rank], labels[result.rank])
+        means = np.mean([part[0] / max(1, part[2]) for part in parts])
+        what = f"rank {result.rank} of {len(labels)}, with {mine} of {count} tokens: the"
+        mistakes: dict[str, Any] = {"the mean of the ranks' means": means, f"{p} times the loss": p * total / count}
+        assert_close(result.value["reported"], total / count, f"{what} loss to report", mistakes=mistakes)
+        graph = getattr(result.value["reported"], "requires_grad", False)
+        assert not graph, f"{what} loss to report has a graph behind it, expected a plain number or a detached tensor."
+        mistakes = {"the gradient of this rank's own mean": slope / max(1, mine), "one p-th of it": slope / count}
+        mistakes |= {"p times it, p ranks": p * p * slope / count}
+        gradient = tensor(p * slope / count)
+        assert_close(result.value["gradient"], gradient, f"{what} gradient of its logits", mistakes=mistakes)
+    return results
+
+
+@check(
+    hints=(
+        "On one rank the loss is an ordinary mean. Over which tokens?",
+        "Labels of -100 neither add to the sum nor to the count, and the shape in front of the vocabulary is free.",
+    )
+)
+def check_one_rank_takes_the_mean_over_its_tokens(student: Student, rng: np.random.Generator) -> None:
+    """On one rank both losses are the mean over the tokens that are not ignored."""
+    assert_loss(student, rng, [labels_of(rng, 4, ignored=2)])
+    assert_loss(student, rng, [labels_of(rng, 5, ignored=1).reshape(2, 3)])
+
+
+@check(
+    hints=(
+        "With equal shares the mean of means is right. By what are the gradients divided after your backward?",
+        "Averaging divides by the number of ranks, so each rank's part has to be that many times larger before.",
+    )
+)
+def check_equal_shares_give_the_global_mean(student: Student, rng: np.random.Generator) -> None:
+    """With as many tokens on each rank, averaged gradients and the reported loss are the global batch's."""
+    for ranks in (2, 4):
+        assert_loss(student, rng, [labels_of(rng, 3) for _ in range(ranks)])
+
+
+@check(
+    hints=(
+        "One token on this rank, a thousand on that one. How much does each weigh in your loss?",
+        "Add up losses, add up tokens, over all ranks; divide once. Padding is no token.",
+        "The ranks that count are those of the group.",
+    )
+)
+def check_every_token_has_the_same_weight(student: Student, rng: np.random.Generator) -> None:
+    """With different numbers of tokens a rank, every token of the group still counts once."""
+    assert_loss(student, rng, [labels_of(rng, 1), labels_of(rng, 1000)])
+    assert_loss(student, rng, [labels_of(rng, tokens, ignored=tokens) for tokens in (2, 5, 1)])
+    assert_loss(student, rng, [labels_of(rng, tokens) for tokens in (2, 5, 1, 7, 3)], [(0, 1, 2)] * 3 + [(3, 4)] * 2)
+
+
+@check(
+    hints=(
+        "A rank whose labels are all -100 has a sum of 0 over 0 tokens. What is its mean?",
+        "Divide by the tokens of all ranks, at least 1, and let every rank make the same calls and a backward.",
+    )
+)
+def check_no_token_is_no_harm(student: Student, rng: np.random.Generator) -> None:
+    """A rank without tokens has zero gradients and the others theirs; without any token the loss is 0."""
+    assert_loss(student, rng, [labels_of(rng, 3), labels_of(rng, 0, ignored=4), labels_of(rng, 2)])
+    assert_loss(student, rng, [labels_of(rng, 0, ignored=2) for _ in range(2)])
+
+
+def assert_accumulated(student: Student, rng: np.random.Generator, counts: Sequence[Sequence[int]]) -> Results:
+    """Compare averaged gradients and reported loss of `accumulate`; `counts` are tokens by rank and micro-batch."""
+    weight, batches = rng.normal(size=(VOCABULARY, FEATURES)), []
+    for rank in counts:
+        labels = [labels_of(rng, tokens, ignored=2) for tokens in rank]
+        batches.append([(rng.normal(size=(len(own), FEATURES)), own) for own in labels])
+    per_rank = [([(tensor(x), tensor(y)) for x, y in own], tensor(weight), Group()) for own in batches]
+    results = student.simulated("harness.accumulated", per_rank)
+    parts = [(x, *loss_of(x @ weight.T, y)) for own in batches for x, y in own]
+    total, count, p = sum(part[1] for part in parts), max(1, sum(part[3] for part in parts)), len(counts)
+    what, gradients = f"{p} ranks with tokens {counts} by micro-batch: the", []
+    mistakes = {"the mean of the micro-batches' means": np.mean([part[1] / max(1, part[3]) for part in parts])}
+    for result in results:
+        told = f"{what} loss that rank {result.rank} reports"
+        assert_close(result.value["reported"], total / count, told, mistakes=mistakes)
+        missing = result.value["gradient"] is None
+        assert not missing, f"{what} weight of rank {result.rank} has no gradient, expected one, if need be of zeros."
+        gradients.append(result.value["gradient"].array)
+    expected = sum(part[2].T @ part[0] for part in parts) / count
+    means = np.mean([part[2].T @ part[0] / max(1, part[3]) for part in parts], axis=0)
+    known = {"p times it, p ranks": p * expected, "one p-th of it, p ranks": expected / p}
+    known["the mean of the micro-batches' gradients"] = means
+    assert_close(np.mean(gradients, axis=0), expected, f"{what} averaged gradient", mistakes=known)
+    return results
+
+
+@check(
+    hints=(
+        "Two micro-batches are nothing else than two ranks. Whose tokens must be known before the first backward?",
+        "Count the tokens of all micro-batches of all ranks first, then divide each micro-batch's sum by that.",
+    )
+)
+def check_micro_batches_are_counted_together(student: Student, rng: np.random.Generator) -> None:
+    """Over ranks and micro-batches of any size, `accumulate` gives the global batch's gradient and loss."""
+    assert_accumulated(student, rng, [[1, 6, 2]])
+    assert_accumulated(student, rng, [[3, 3], [3, 3]])
+    assert_accumulated(student, rng, [[1, 7], [4, 0], [9, 2]])
+    assert_accumulated(student, rng, [[0, 0], [5, 1]])
+
+
+@check(
+    hints=(
+        "How many all-reduces does one step make with four micro-batches, and of what?",
+        "One for the number of tokens before the first backward, one for the sum of the losses after the last.",
+    ),
+    judged_by="network",
+)
+def check_the_price_is_two_numbers(student: Student, rng: np.random.Generator) -> None:
+    """One call makes at most two collectives, each of one or two numbers."""
+    calls = {"token_loss": assert_loss(student, rng, [labels_of(rng, 3), labels_of(rng, 5)])}
+    calls["accumulate with 4 micro-batches"] = assert_accumulated(student, rng, [[1, 2, 3, 4], [2, 0, 2, 1]])
+    for name, results in calls.items():
+        for result in results:
+            made = [f"{call.op} of {call.payload_bytes} bytes" for call in result.calls]
+            told = f"rank {result.rank}: {name} makes {len(made)} collectives ({', '.join(made[:4])})"
+            assert len(made) <= 2, f"{told}, expected at most two."
+            assert all(call.payload_bytes <= 16 for call in result.calls), f"{told}, expected 16 bytes at most in each."
