@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from grader import failures, hangs
+from grader import failures, hangs, wire
 from grader.channels import BrokenRank, Channels, Message
 from grader.errors import GraderError, StudentFailure
 from grader.hangs import Standing
@@ -133,13 +133,14 @@ class Exchange:
                 self.handle(self.ranks[rank], message)
             except StudentFailure as failure:  # ranks that disagree, or an operation that makes no sense
                 self.fail(failure.message, failure.kind, rank=failure.rank, line=failure.line)
-            except (KeyError, TypeError, ValueError):  # only a rank that writes to the channel itself can cause these
+            except (KeyError, TypeError, ValueError, wire.WireError):  # only a rank that writes to the channel itself can cause these
                 raise BrokenRank(rank, "Your code sent a broken answer over a channel of ours.", "broken") from None
 
     def handle(self, state: RankState, message: Message) -> None:
         """Take note of one message."""
         kind = message["is"]
         if kind in ANSWERS:
+            wire.refuse_depth(message)
             state.answer, state.waiting = message, None
             self.network.finish(state.rank)
         elif kind == "ready":

@@ -44,7 +44,6 @@ def encode(message: dict[str, Any], convert: Convert | None = None) -> bytes:
     `convert` turns an object of a foreign type (a torch tensor, a process group) into a record or another type of the
     list; what it returns unchanged becomes `Opaque`. Raises WireError if the value is too large or nested too deeply.
     """
-    refuse_depth(message)
     buffers: list[bytes] = []
     structure = _Encoder(buffers, convert).pack(message, 0)
     payload_bytes = sum(map(len, buffers))
@@ -171,12 +170,11 @@ def decode(frame: bytes, revive: Convert | None = None) -> dict[str, Any]:
         raise WireError(f"malformed frame ({type(error).__name__})") from None
     if type(message) is not dict:
         raise WireError("a message must be a dictionary")
-    refuse_depth(message)
     return message
 
 
 def refuse_depth(value: object) -> None:
-    """Raise WireError if containers are nested deeper than `MAX_DEPTH`, so that whoever walks a message may recurse."""
+    """Raise WireError if containers are nested deeper than `MAX_DEPTH`, so that whoever walks the value may recurse."""
     level, depth = [value], 0
     while level:
         level = [part for item in level if type(item) in _CONTAINERS for part in _parts(item)]

