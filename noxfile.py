@@ -111,8 +111,10 @@ def lint(session: nox.Session) -> None:
 
 @maintainer
 def bench(session: nox.Session) -> None:
-    """Run what takes long: mutants of every reference."""
-    grader(session, "audit", "--mutate", environment="develop")
+    """Run what takes long: measure, write BENCH.md, try every mutant: nox -s bench -- [PART ...]."""
+    session.run(python_of(session, "develop"), "-m", "bench", *session.posargs, log=False)
+    if not session.posargs:
+        grader(session, "audit", "--mutate", environment="develop")
 
 
 # --- how -------------------------------------------------------------------------------------------------------------

@@ -153,6 +153,8 @@ class Exchange:
             self.books.done(state.rank, message)
             if state.waiting is not None and state.waiting["n"] == message["n"]:
                 state.waiting = None
+        elif kind == "see":
+            self.network.see(state.rank, message)
         elif kind == "compute":
             self.network.compute(state.rank, message)
         else:

@@ -41,6 +41,7 @@ class Network:
         self._ready: list[Meeting] = []  # complete, not yet scheduled
         self._scheduled: set[Meeting] = set()
         self._any_source: list[Entry] = []  # receives that have no sender yet
+        self._open: list[list[Entry]] = [[] for _ in range(world_size)]  # posted, the answer not yet given
         self._in_flight_bytes = 0
 
     def post(self, rank: int, message: Mapping[str, object]) -> None:
@@ -50,6 +51,7 @@ class Network:
             raise broken(rank, "began an operation of a group with ranks that do not exist")
         entry.launch_s, entry.seen = self._clocks_s[rank], self._seen[rank]
         self._weigh(entry)
+        self._open[rank].append(entry)
         if entry.meeting:
             self._note(entry.meeting)
         else:
@@ -58,9 +60,16 @@ class Network:
     def wait(self, rank: int, message: Mapping[str, object]) -> None:
         """Let a rank block until its operation is complete."""
         entry = self._books.entry(rank, message)
-        if rank in self._awaited or entry.is_done:
+        if rank in self._awaited or entry not in self._open[rank]:
             raise broken(rank, "waited for one operation twice")
         self._awaited[rank] = entry
+
+    def see(self, rank: int, message: Mapping[str, object]) -> None:
+        """Take note that a rank waits for an operation whose answer it already has."""
+        entry = self._books.entry(rank, message)
+        if entry in self._open[rank] or entry.is_done:
+            raise broken(rank, "waited for one operation twice")
+        self._finish(entry, rank)
 
     def compute(self, rank: int, message: Mapping[str, object]) -> None:
         """Let virtual time pass in one rank."""
@@ -200,15 +209,25 @@ class Network:
         return messages * self._alpha_s + sent_bytes * self._beta_s_per_byte
 
     def _release(self, rank: int, release_s: float) -> dict[str, object]:
-        """Let a rank go on with what its operation brought it."""
+        """Let a rank go on with what its operation brought it, and with all else that has ended by then."""
         entry = self._awaited.pop(rank)
+        self._clocks_s[rank] = release_s
+        complete = {"do": "complete", **self._give(entry, rank)}
+        self._finish(entry, rank)
+        ended = [each for each in self._open[rank] if each.meeting in self._scheduled and each.meeting.end_s <= release_s]
+        return {**complete, "also": [self._give(each, rank) for each in ended]}
+
+    def _give(self, entry: Entry, rank: int) -> dict[str, object]:
+        """Return the answer of an operation, which a rank gets once."""
+        self._open[rank].remove(entry)
+        meeting = entry.meeting or Meeting(())
+        return {"n": entry.post["n"], "data": _answer(meeting, rank), "peer": meeting.members[0]}
+
+    def _finish(self, entry: Entry, rank: int) -> None:
         meeting = entry.meeting or Meeting(())
         entry.is_done = True
-        self._clocks_s[rank] = release_s
         self._seen[rank] = max(self._seen[rank], meeting.depth)
-        complete = {"do": "complete", "n": entry.post["n"], "data": _answer(meeting, rank), "peer": meeting.members[0]}
         self._forget(meeting, rank)
-        return complete
 
     def _forget(self, meeting: Meeting, rank: int) -> None:
         """Drop the data of an operation once everyone who gets some of it has it."""

@@ -201,3 +201,10 @@ def draw_deadlock(rows: Sequence[Row], done: Run) -> str:
     """Return the grid as far as the ranks came, what each waits to do marked, and the circle in which they wait."""
     marks = [(rank, stuck_column(done, rank)) for rank in done.waits]
     return f"{draw(by_time(rows, done), marks)}\n{draw_cycle(done.waits)}"
+
+
+def draw_fault(rows: Sequence[Row], rank: int, place: int) -> str:
+    """Return the lists as a grid with one place marked: `?` where a list ends too early."""
+    cells = [dict(row) for row in by_place(rows)]
+    cells[rank].setdefault(place, "?")
+    return draw(cells, [(rank, place)], "place")

@@ -57,25 +57,32 @@ def play(*scripts: Script, shuffle: int = 0, alpha_s: float = ALPHA_S, beta_s: f
     network = Network(len(scripts), alpha_s, beta_s)
     ranks = {rank: script(Program(rank, len(scripts))) for rank, script in enumerate(scripts)}
     running, order = set(ranks), random.Random(shuffle)
+    given: set[tuple[int, int]] = set()  # answers that came together with another's
     while ranks:
         if running:
             rank = order.choice(sorted(running))
-            _step(network, rank, ranks, running)
+            _step(network, rank, ranks, running, given)
         else:
             released = network.advance()
             if not released:
                 raise StudentFailure("nothing can go on", kind="deadlock")
             running |= {rank for rank, _ in released}
+            given |= {(rank, other["n"]) for rank, answer in released for other in answer["also"]}
     return network
 
 
-def _step(network: Network, rank: int, ranks: dict[int, Iterator[Step]], running: set[int]) -> None:
+def _step(
+    network: Network, rank: int, ranks: dict[int, Iterator[Step]], running: set[int], given: set[tuple[int, int]]
+) -> None:
     try:
         kind, message = next(ranks[rank])
     except StopIteration:
         network.finish(rank)
         running.discard(rank)
         del ranks[rank]
+        return
+    if kind == "wait" and (rank, message["n"]) in given:
+        network.see(rank, message)
         return
     getattr(network, kind)(rank, message)
     if kind == "wait":

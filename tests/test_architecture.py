@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import grader
+from grader.cli import VERBS
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_LINES = 400
@@ -51,6 +52,14 @@ def test_a_module_imports_only_from_those_above_it(path: Path) -> None:
     ours = [(line, name) for line, name in imported(path) if name.split(".")[0] in {"grader", ""}]
     wrong = [f"{path}:{line} imports {name}" for line, name in ours if name.split(".")[1] not in above]
     assert not wrong
+
+
+def test_every_verb_has_its_session() -> None:
+    """`nox -s SESSION -- ARGS` and `python -m grader VERB ARGS` are the same thing."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
+    decorated = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    sessions = {node.name.rstrip("_") for node in decorated}
+    assert sessions - {"tests", "lint", "bench"} == set(VERBS)
 
 
 def test_the_grader_imports_nothing_but_its_dependencies() -> None:

@@ -25,7 +25,7 @@ assert sys.platform == "linux", "the other systems have none of this"
 
 # Huge pages make a fork of a process that has imported torch four times cheaper; malloc must get Python's objects too.
 CHEAP_FORKS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
-IMPORT_S, FORK_S, END_S, DYING_S = 120.0, 10.0, 10.0, 2.0
+IMPORT_S, END_S, DYING_S = 120.0, 10.0, 2.0
 JOBS_PER_SERVER = 400
 
 
@@ -54,7 +54,7 @@ class ForkLauncher:
             return running
 
     def close(self) -> None:
-        """Let the server end; runs still going end with their leashes."""
+        """End the server; runs still going end with their leashes."""
         for server in filter(None, (self._server, self._successor)):
             server.close()
 
@@ -127,10 +127,9 @@ class _Server:
         return lines[-1] if lines else f"It ended with return code {self._process.returncode}."
 
     def close(self) -> None:
-        """Close the control socket, which ends the server, and wait for its end."""
+        """End the server; the monitors that it forked need it no more."""
         self._control.close()
-        if self._process.poll() is None and not self._ready:
-            self._process.kill()  # amid imports, and without a child
+        self._process.kill()
         self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
@@ -154,15 +153,15 @@ class ForkRunning(Running):
         status, status_theirs = os.pipe()
         running = cls(order, [ours for ours, _ in pairs], leash, status)
         theirs = [leash_theirs, status_theirs, *(end.detach() for _, end in pairs)]
-        sent = False
         try:
-            sent = server.send(order, theirs)
+            begun = server.send(order, theirs)
+        except GraderError:
+            running._close()
+            raise
         finally:
             for fd in theirs:
                 os.close(fd)
-            if not sent:
-                running._close()
-        if sent and running._read_fact(time.monotonic() + FORK_S):
+        if begun and running._read_fact(time.monotonic() + IMPORT_S):
             return running
         running._close()
         return None

@@ -115,7 +115,6 @@ def run_folder(job: Job) -> Iterator[Path]:
         for name, content in job.files.items():
             assert Path(name).name == name, "a name, not a path"
             (run_dir / "exercise" / name).write_bytes(content)
-            (run_dir / "exercise" / name).chmod(0o400)
         yield run_dir
     except BaseException:
         scratch.remove(run_dir)

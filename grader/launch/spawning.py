@@ -203,7 +203,7 @@ if sys.platform == "win32":
 
     def forward(printed: IO[bytes], output: socket.socket) -> None:
         """Pass on what a process prints: only sockets can be waited for on this system."""
-        with output, suppress(OSError):
+        with printed, output, suppress(OSError):
             while data := os.read(printed.fileno(), 1 << 16):
                 output.sendall(data)
 

@@ -140,7 +140,7 @@ def _report(children: Children, ranks: dict[int, int], status: Status) -> None:
                 children.end_orphans(pid, running)
     ending = set(filter(is_ending, running))
     for pid, code in children.sweep(running).items():
-        if pid in ending:
+        if pid in ending or (pid in running and code != -signal.SIGKILL):
             status.gone(running[pid], code)
 
 

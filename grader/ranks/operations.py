@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Link(Protocol):
     def send(self, message: dict[str, object]) -> None:
         """Send one message."""
 
-    def receive(self) -> dict[str, object]:
+    def receive(self) -> dict[str, Any]:
         """Wait for the next message to the backend and return it."""
 
 
@@ -80,6 +80,7 @@ class Reporter:
 
     link: Link
     _next: int = 0
+    _answers: dict[int, dict[str, Any]] = field(default_factory=dict)  # of operations not yet waited for
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def post(self, operation: Operation, group: Membership, data: object = None) -> int:
@@ -100,11 +101,16 @@ class Reporter:
         with self._lock:
             self.link.send({"is": "done", "n": number})
 
-    def exchange(self, number: int) -> dict[str, object]:
-        """Block until an operation is complete and return the answer."""
+    def exchange(self, number: int) -> dict[str, Any]:
+        """Block until an operation is complete and return the answer; one that came with another's is at hand."""
         with self._lock:
+            if number in self._answers:
+                self.link.send({"is": "see", "n": number})
+                return self._answers.pop(number)
             self.wait(number)
-            return self.link.receive()
+            answer = self.link.receive()
+            self._answers |= {other["n"]: other for other in answer.get("also", [])}
+            return answer
 
     def line(self) -> int:
         """Return the line of the submission that is running."""

@@ -12,6 +12,7 @@ from grader.records import Level, Limits
 from grader.sandbox.confinement import Policy
 
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT")
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -53,14 +54,14 @@ class Order:
 
     def environment(self, rank: int) -> dict[str, str]:
         """Return the whole environment of one rank."""
-        scratch, loopback = str(self.scratch_dir), "lo" if sys.platform == "linux" else "lo0"
+        scratch, loopback = str(self.scratch_dir), LOOPBACK.get(sys.platform)
         return {
             **base_environment(),
             **dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), scratch),
             **dict.fromkeys(("USER", "LOGNAME", "USERNAME"), "rank"),
             **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
             "WORLD_SIZE": str(self.world_size),
-            "GLOO_SOCKET_IFNAME": loopback,
+            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
             "TORCH_DISABLE_ADDR2LINE": "1",
         }
 

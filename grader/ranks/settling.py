@@ -40,8 +40,10 @@ def settle(order: Order, rank: int) -> None:
     """Give this process the streams, environment, folder and fresh random state of a rank."""
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  # open for as long as the process lives
     sys.stdout, sys.stderr = open_output(1), open_output(2)
+    sys.argv = [""]
+    environment = order.environment(rank)
     os.environ.clear()
-    os.environ.update(order.environment(rank))
+    os.environ.update(environment)
     os.chdir(order.scratch_dir)
     reseed()
 

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 MAX_ENTRIES = 20_000
@@ -43,7 +44,8 @@ def _on_disk(status: os.stat_result) -> int:
 
 def remove(folder: Path) -> None:
     """Take `folder` away with all that is in it, closed and bottomless folders too."""
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
     if sys.platform != "win32" and folder.is_dir() and not folder.is_symlink():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             subprocess.run([*command, "--", str(folder)], stderr=subprocess.DEVNULL, check=False)

@@ -1,4 +1,4 @@
-"""Train with gradient accumulation: a big batch in several micro-batches, on several ranks, one optimizer step for all."""
+"""Train with gradient accumulation: several micro-batches on several ranks make one optimizer step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def train_epoch(
-    model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Sequence[tuple[Tensor, Tensor]], window: int
+    model: DistributedDataParallel,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    window: int,
 ) -> int:
     """Train on this rank's micro-batches, `window` of them a step, and return the number of steps.
 

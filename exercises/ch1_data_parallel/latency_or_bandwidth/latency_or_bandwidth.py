@@ -43,8 +43,8 @@ def fit(measured: Sequence[tuple[int, float]], world_size: int) -> Link:
 def example() -> None:
     """Predict a small and a large all-reduce on 64 ranks: messages start after 10 us, links carry 10 GB/s."""
     link = Link(alpha_s=10e-6, beta_s_per_byte=1e-10)
-    expected = {"ring": (1260.2, 20947.5), "recursive doubling": (60.6, 60060.0), "halving and doubling": (120.2, 19807.5)}
-    for algorithm, pair in expected.items():
+    expected_us = [(1260.2, 20947.5), (60.6, 60060.0), (120.2, 19807.5)]
+    for algorithm, pair in zip(ALGORITHMS, expected_us, strict=True):
         for n_bytes, us in zip((1_000, 100_000_000), pair, strict=True):
             predicted = all_reduce_s(algorithm, n_bytes, 64, link) * 1e6
             print(f"{algorithm:20} {n_bytes:11,} bytes: predicted {predicted:8.1f} us, expected {us:8.1f} us")

@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 
 def train_epoch(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterable[tuple[Tensor, Tensor]], group: dist.ProcessGroup
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    group: dist.ProcessGroup,
 ) -> int:
     """Train on this rank's batches and those of the other ranks together, and return the number of steps.
 

@@ -1,4 +1,4 @@
-"""Split a layer of two matrices, gelu(x @ a) @ b, over the ranks of a group: each holds and multiplies only its pieces."""
+"""Split a layer of two matrices, gelu(x @ a) @ b, over the ranks of a group: each holds only its pieces."""
 
 from __future__ import annotations
 

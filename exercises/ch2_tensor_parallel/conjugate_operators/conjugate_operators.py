@@ -39,7 +39,7 @@ def reduce_from_group(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     return _AllReduce.apply(x, group)
 
 
-def mlp(x: Tensor, a_shard: Tensor, b_shard: Tensor, group: dist.ProcessGroup) -> Tensor:
+def _mlp(x: Tensor, a_shard: Tensor, b_shard: Tensor, group: dist.ProcessGroup) -> Tensor:
     """Return gelu(x @ a) @ b; each rank has some columns of `a` and the same rows of `b`."""
     return reduce_from_group(gelu(copy_to_group(x, group) @ a_shard) @ b_shard, group)
 
@@ -53,7 +53,7 @@ def example() -> None:
     for tensor in (x, a, b, *mine):
         tensor.requires_grad_()
     (gelu(x @ a) @ b).sum().backward()
-    mlp(*mine, dist.group.WORLD).sum().backward()
+    _mlp(*mine, dist.group.WORLD).sum().backward()
 
     if rank == 0:
         for name, ours, theirs in zip("xab", mine, (x.grad, a.grad[:, :2], b.grad[:2]), strict=True):

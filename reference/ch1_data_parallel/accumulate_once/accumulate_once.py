@@ -1,4 +1,4 @@
-"""Train with gradient accumulation: a big batch in several micro-batches, on several ranks, one optimizer step for all.
+"""Train with gradient accumulation: several micro-batches on several ranks make one optimizer step.
 
 backward() adds to .grad, and where DistributedDataParallel synchronises, it replaces each .grad by the mean over the
 ranks of all that is in it by then. So the *last* backward of a window must be the one that synchronises: then the mean
@@ -21,7 +21,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def train_epoch(
-    model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Sequence[tuple[Tensor, Tensor]], window: int
+    model: DistributedDataParallel,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    window: int,
 ) -> int:
     """Train on this rank's micro-batches, `window` of them a step, and return the number of steps.
 

@@ -1,4 +1,4 @@
-"""Hidden checks of accumulate_once, in teaching order: no accumulation, replicas, the big batch, the rest, the traffic."""
+"""Hidden checks of accumulate_once, in teaching order: plain steps, replicas, the big batch, the rest, the traffic."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def check_a_short_window_counts_in_full(student: Student, rng: np.random.Generat
 
 @check(
     hints=(
-        "Count the all-reduces of one window. Which of its backwards talk to the other ranks although you told them not to?",
+        "Count the all-reduces of one window. Which backwards talk to other ranks although told not to?",
         "DDP decides in the forward whether the backward will synchronise. What does your no_sync() enclose?",
     ),
     judged_by="network",

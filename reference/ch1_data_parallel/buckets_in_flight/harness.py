@@ -1,4 +1,4 @@
-"""Play backward for a submission of buckets_in_flight: gradients that become ready in a given order, in virtual time."""
+"""Play backward for a submission of buckets_in_flight: gradients become ready in a given order, in virtual time."""
 
 from __future__ import annotations
 

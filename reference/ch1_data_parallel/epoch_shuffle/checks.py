@@ -1,4 +1,4 @@
-"""Hidden checks of epoch_shuffle, in teaching order: one rank, several, epochs, then both ends of the list, then means."""
+"""Hidden checks of epoch_shuffle, in teaching order: one rank, several, epochs, both ends of the list, means."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def deal(student: Student, n: int, world_size: int, epoch: int = 0, seed: int = 
     lists: Lists = student.call("harness.dealt", n, world_size, epoch, seed, pad, **more).value
     for rank, own in enumerate(lists):
         strange = [index for index in own if not 0 <= index < n]
-        assert not strange, f"rank {rank} of {world_size}: sample {strange[0]} is dealt, but there are only 0 to {n - 1}."
+        assert not strange, f"rank {rank} of {world_size} gets sample {strange[0]}, but there are only 0 to {n - 1}."
     return lists
 
 
@@ -30,10 +30,7 @@ def assert_each_once(lists: Lists, n: int, what: str) -> None:
 
 
 @check(
-    hints=(
-        "Alone, a rank sees everything once. Which samples are missing from your list, or there twice?",
-        "One rank's list is the whole permutation.",
-    ),
+    hints=("Alone, a rank sees everything once: its list is the whole permutation. Is one missing, or twice there?",),
     guards="the simplest case: one rank and one list",
 )
 def check_one_rank_sees_each_sample_once(student: Student) -> None:
@@ -79,7 +76,7 @@ def check_every_epoch_has_its_own_order(student: Student) -> None:
         again = deal(student, 24, 2, epoch=epoch, pad=True, state=1)
         assert_equal(again, epochs[epoch], f"24 samples on 2 ranks, dealt again in epoch {epoch}: list")
     other = deal(student, 24, 2, seed=905, pad=True)
-    assert other != epochs[0], "24 samples on 2 ranks: the seeds 5 and 905 deal the same lists, expected different ones."
+    assert other != epochs[0], "24 samples on 2 ranks: the seeds 5 and 905 deal the same lists, expected others."
 
 
 @check(

@@ -102,9 +102,10 @@ def check_no_rank_moves_more_than_its_share(student: Student, rng: np.random.Gen
         most = 2 * (world_size - 1) * chunk * 4
         for result in reduced(student, rng, [range(world_size)] * world_size):
             moved, verb = max((result.sent_bytes, "sent"), (result.received_bytes, "received"))
-            sentence = f"rank {result.rank} of {world_size} {verb} {moved:,} bytes for a vector of 4,000, expected at most"
             whole = f"\nthat is the whole vector {moved // 4000} times" if moved % 4000 == 0 else ""
-            assert moved <= most, f"{sentence} {most:,}: {2 * (world_size - 1)} chunks of {chunk} numbers.{whole}"
+            allowed = f"at most {most:,}: {2 * (world_size - 1)} chunks of {chunk} numbers.{whole}"
+            who = f"rank {result.rank} of {world_size}"
+            assert moved <= most, f"{who} {verb} {moved:,} bytes for a vector of 4,000, expected {allowed}"
 
 
 @check(

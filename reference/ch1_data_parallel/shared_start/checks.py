@@ -24,7 +24,8 @@ def drawn(rng: np.random.Generator) -> Values:
 def assert_start(student: Student, models: Sequence[Values], names: Sequence[str], groups: Any = None) -> None:
     """Set up ranks with these models and compare the named tensors with those of each group's first member."""
     groups = groups or [tuple(range(len(models)))] * len(models)
-    per_rank = [({name: own[name] for name in names}, 5, Group(group)) for own, group in zip(models, groups, strict=True)]
+    kept = [{name: own[name] for name in names} for own in models]
+    per_rank = [(own, 5, Group(group)) for own, group in zip(kept, groups, strict=True)]
     for result in student.simulated("harness.started", per_rank):
         rank, group = result.rank, groups[result.rank]
         for name in names:
@@ -95,7 +96,7 @@ def throw(student: Student, befores: Sequence[int], seed: int, group: Group | No
 @check(
     hints=(
         "Each rank has other data, and yet all drop the same neurons. What should its seed know beside the run's?",
-        "Two generators are drawn from: the one you return and torch's default one. Seed both with the rank's own seed.",
+        "Two generators are drawn from: yours and torch's default one. Seed both with the rank's own seed.",
     )
 )
 def check_no_two_ranks_throw_the_same_dice(student: Student) -> None:

@@ -22,7 +22,9 @@ def model_of(values: dict[str, Tensor]) -> nn.Module:
     return model
 
 
-def started(submission: ModuleType, values: dict[str, Tensor], seed: int, group: dist.ProcessGroup) -> dict[str, Tensor]:
+def started(
+    submission: ModuleType, values: dict[str, Tensor], seed: int, group: dist.ProcessGroup
+) -> dict[str, Tensor]:
     """Return every parameter and buffer after `setup`; `values` are those of this rank before."""
     model = model_of(values)
     submission.setup(model, seed, group)

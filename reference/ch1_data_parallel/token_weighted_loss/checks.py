@@ -35,19 +35,17 @@ def assert_loss(student: Student, rng: np.random.Generator, labels: Sequence[Arr
     per_rank = [(tensor(z), tensor(y), Group(g)) for z, y, g in zip(logits, labels, groups, strict=True)]
     results = student.simulated("harness.graded", per_rank)
     for result in results:
-        members = groups[result.rank]
-        parts = [loss_of(logits[member], labels[member]) for member in members]
-        total, count, p = sum(part[0] for part in parts), max(1, sum(part[2] for part in parts)), len(members)
+        parts, p = [loss_of(logits[m], labels[m]) for m in groups[result.rank]], len(groups[result.rank])
+        total, count = sum(part[0] for part in parts), max(1, sum(part[2] for part in parts))
         _, slope, mine = loss_of(logits[result.rank], labels[result.rank])
         what = f"rank {result.rank} of {len(labels)}, with {mine} of {count} tokens: the"
-        mistakes: dict[str, Any] = {"the mean of the ranks' means": np.mean([s / max(1, n) for s, _, n in parts])}
-        mistakes |= {f"{p} times the loss": p * total / count} if p > 1 else {}
-        assert_close(result.value["reported"], total / count, f"{what} loss to report", rtol=1e-6, mistakes=mistakes)
-        graph = getattr(result.value["reported"], "requires_grad", False)
-        assert not graph, f"{what} loss to report has a graph behind it, expected a number or a detached tensor."
-        mistakes = {"the gradient of this rank's own mean": slope / max(1, mine), f"a {p}th of it": slope / count}
-        gradient, told = tensor(p * slope / count), f"{what} gradient of its logits"
-        assert_close(result.value["gradient"], gradient, told, rtol=1e-6, mistakes=mistakes)
+        means, loss, gradient = np.mean([s / max(1, n) for s, _, n in parts]), total / count, tensor(p * slope / count)
+        known: dict[str, Any] = {"the mean of the ranks' means": means, f"{p} times the loss": p * loss}
+        reported = result.value["reported"]
+        assert_close(reported, loss, f"{what} loss to report", rtol=1e-6, mistakes=known)
+        assert not getattr(reported, "requires_grad", False), f"{what} loss to report has a graph, expected none."
+        known = {"the gradient of this rank's own mean": slope / max(1, mine), f"a {p}th of it": slope / count}
+        assert_close(result.value["gradient"], gradient, f"{what} gradient of its logits", rtol=1e-6, mistakes=known)
     return results
 
 
@@ -103,19 +101,17 @@ def check_no_token_is_no_harm(student: Student, rng: np.random.Generator) -> Non
 
 def assert_accumulated(student: Student, rng: np.random.Generator, counts: Sequence[Sequence[int]]) -> Results:
     """Compare averaged gradients and reported loss of `accumulate`; `counts` are tokens by rank and micro-batch."""
-    weight, batches = rng.normal(size=(VOCABULARY, FEATURES)), []
-    for rank in counts:
-        batches.append([(rng.normal(size=(n + 2, FEATURES)), labels_of(rng, n, ignored=2)) for n in rank])
+    weight = rng.normal(size=(VOCABULARY, FEATURES))
+    batches = [[(rng.normal(size=(n + 2, FEATURES)), labels_of(rng, n, ignored=2)) for n in rank] for rank in counts]
     pairs = [[(tensor(x), tensor(y)) for x, y in own] for own in batches]
     results = student.simulated("harness.accumulated", [(own, tensor(weight), Group()) for own in pairs])
     parts = [(x, *loss_of(x @ weight.T, y)) for own in batches for x, y in own]
-    total, count, p = sum(part[1] for part in parts), max(1, sum(part[3] for part in parts)), len(counts)
-    what, gradients = f"{p} ranks with tokens {counts} by micro-batch: the", []
+    total, count = sum(part[1] for part in parts), max(1, sum(part[3] for part in parts))
+    what, gradients = f"{len(counts)} ranks with tokens {counts} by micro-batch: the", []
     known = {"the mean of the micro-batches' means": np.mean([part[1] / max(1, part[3]) for part in parts])}
     for result in results:
-        told = f"{what} loss that rank {result.rank} reports"
-        assert_close(result.value["reported"], total / count, told, rtol=1e-6, mistakes=known)
-        gradient = result.value["gradient"]
+        reported, gradient = result.value["reported"], result.value["gradient"]
+        assert_close(reported, total / count, f"{what} loss of rank {result.rank}", rtol=1e-6, mistakes=known)
         assert gradient is not None, f"{what} weight of rank {result.rank} has no gradient, expected one, maybe zeros."
         gradients.append(gradient.array)
     expected = sum(part[2].T @ part[0] for part in parts) / count
@@ -146,8 +142,7 @@ def check_micro_batches_are_counted_together(student: Student, rng: np.random.Ge
 def check_the_price_is_two_numbers(student: Student, rng: np.random.Generator) -> None:
     """One call makes at most two collectives, each of one or two numbers."""
     one = assert_loss(student, rng, [labels_of(rng, 3), labels_of(rng, 5)])
-    four = assert_accumulated(student, rng, [[1, 2, 3, 4], [2, 0, 2, 1]])
-    for result in (*one, *four):
+    for result in (*one, *assert_accumulated(student, rng, [[1, 2, 3, 4], [2, 0, 2, 1]])):
         made = [f"{call.op} of {call.payload_bytes} bytes" for call in result.calls]
         what = "token_loss" if result in one else "accumulate with 4 micro-batches"
         told = f"rank {result.rank}: {what} makes {len(made)} collectives ({', '.join(made[:4])})"

@@ -9,7 +9,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-def graded(submission: ModuleType, logits: Tensor, labels: Tensor, group: dist.ProcessGroup) -> dict[str, Tensor | None]:
+def graded(
+    submission: ModuleType, logits: Tensor, labels: Tensor, group: dist.ProcessGroup
+) -> dict[str, Tensor | None]:
     """Return the gradient of the loss to back-propagate with respect to the logits, and the loss to report."""
     logits.requires_grad_()
     loss, reported = submission.token_loss(logits, labels, group)

@@ -21,7 +21,10 @@ from torch import Tensor, nn
 
 
 def train_epoch(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterable[tuple[Tensor, Tensor]], group: dist.ProcessGroup
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    group: dist.ProcessGroup,
 ) -> int:
     """Train on this rank's batches and those of the other ranks together, and return the number of steps.
 
@@ -42,7 +45,7 @@ def train_epoch(
 
 
 def _backward(model: nn.Module, batch: tuple[Tensor, Tensor] | None) -> tuple[int, bool]:
-    """Back-propagate the mean loss of a batch, if there is one; return its samples and whether the loss is not finite."""
+    """Back-propagate the mean loss of a batch, if there is one; return its samples and whether the loss is bad."""
     if batch is None:
         return 0, False
     x, y = batch

@@ -104,9 +104,9 @@ def check_the_bias_gradient_is_whole(student: Student, rng: np.random.Generator)
         results, whole = run_layer(student, rng, [tuple(range(world_size))] * world_size)
         gradient = whole["slope"].sum(axis=0)
         mistakes = {
-            f"1/{world_size} of it": gradient / world_size,
-            f"{world_size} times that": gradient * world_size,
-            "nothing: this rank's copy does not enter the output": gradient * 0,
+            f"1/{world_size} of the whole gradient": gradient / world_size,
+            f"{world_size} times the whole gradient": gradient * world_size,
+            "zero: this rank's copy does not enter the output": gradient * 0,
         }
         for result in results:
             what = f"rank {result.rank} of {world_size}: gradient of"
@@ -115,7 +115,10 @@ def check_the_bias_gradient_is_whole(student: Student, rng: np.random.Generator)
             for name, other in (("x", whole["slope"] @ whole["weight"]), ("weight", whole["slope"].T @ whole["x"])):
                 mine = columns(other, world_size, result.rank)
                 assert_close(
-                    found[name], tensor(mine), f"{what} {name}_shard", mistakes={"t times that": mine * world_size}
+                    found[name],
+                    tensor(mine),
+                    f"{what} {name}_shard",
+                    mistakes={"t times the right one": mine * world_size},
                 )
 
 

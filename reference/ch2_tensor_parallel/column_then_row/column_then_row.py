@@ -1,4 +1,4 @@
-"""Split a layer of two matrices, gelu(x @ a) @ b, over the ranks of a group: each holds and multiplies only its pieces.
+"""Split a layer of two matrices, gelu(x @ a) @ b, over the ranks of a group: each holds only its pieces.
 
 Cut `a` by columns and each rank has some hidden units, but whole ones, so gelu may be applied to them. Those units are
 the columns of gelu(x @ a) that meet the same rows of `b`, so cut `b` by rows and nothing moves between the products:

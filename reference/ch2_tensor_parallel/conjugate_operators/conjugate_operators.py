@@ -1,6 +1,6 @@
 """Enter and leave the part of a model that is split over a group of ranks, in forward and in backward.
 
-There is one loss L, and each of the t ranks holds a copy of it. Everything between blocks is replicated: t copies of one
+There is one loss L, and each of the t ranks holds a copy of it. Everything between blocks is replicated: t copies of a
 tensor, whose gradient is dL/d(the tensor), the same on each rank.
 
 f   x enters t different branches, L = L(branch_0(x), ..., branch_{t-1}(x)). By the chain rule dL/dx is the sum of what
@@ -23,7 +23,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.nn.functional import gelu
 
 
 class _Copy(torch.autograd.Function):
@@ -62,8 +61,3 @@ def copy_to_group(x: Tensor, group: dist.ProcessGroup) -> Tensor:
 def reduce_from_group(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     """Return the sum of the ranks' `x`, replicated: from here on all ranks of `group` compute the same (g)."""
     return _Reduce.apply(x, group)
-
-
-def mlp(x: Tensor, a_shard: Tensor, b_shard: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """Return gelu(x @ a) @ b; each rank has some columns of `a` and the same rows of `b`."""
-    return reduce_from_group(gelu(copy_to_group(x, group) @ a_shard) @ b_shard, group)

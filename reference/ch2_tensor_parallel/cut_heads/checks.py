@@ -1,4 +1,4 @@
-"""Hidden checks of cut_heads, in teaching order: whose rows, fewer K/V heads, refusals, attention, merging, gradients."""
+"""Hidden checks of cut_heads, in teaching order: whose rows, few K/V heads, refusals, attention, merging, gradients."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def check_replicas_share_one_gradient(student: Student, rng: np.random.Generator
     for n_heads, n_kv_heads, groups in (
         (8, 2, [(0, 1, 2, 3)] * 4),
         (6, 1, [(0, 1, 2)] * 3 + [(3, 4)] * 2),
-        (4, 2, [(0, 1)] * 2),
+        (4, 4, [(0, 1)] * 2),
     ):
         gradients = [draw(rng, n_heads // len(own), max(1, n_kv_heads // len(own))) for own in groups]
         per_rank = [(tensor(gradients[r]), n_heads, n_kv_heads, Group(own)) for r, own in enumerate(groups)]

@@ -40,7 +40,7 @@ def merge_qkv(shards: Sequence[Tensor], n_heads: int, n_kv_heads: int) -> Tensor
     """Return the whole weight from the shards of all ranks."""
     replicas = _replicas(n_kv_heads, len(shards))
     roles = [_roles(shard, n_heads // len(shards), n_kv_heads * replicas // len(shards)) for shard in shards]
-    q, k, v = zip(*roles, strict=True)
+    q, k, v = ([rows[role] for rows in roles] for role in range(3))
     return torch.cat([*q, *k[::replicas], *v[::replicas]])
 
 
@@ -71,9 +71,9 @@ def _roles(rows: Tensor, n_heads: int, n_kv_heads: int) -> tuple[Tensor, ...]:
 def attention(x: Tensor, qkv: Tensor, n_heads: int, n_kv_heads: int) -> Tensor:
     """Return causal attention of `x` [tokens, features] with that many heads: [tokens, n_heads * head_dim]."""
     head_dim = qkv.shape[0] // (n_heads + 2 * n_kv_heads)
-    heads = (x @ qkv.T).unflatten(1, (-1, head_dim)).transpose(0, 1)  # [heads, tokens, head_dim]
+    heads = (x @ qkv.T).unflatten(1, (-1, head_dim)).permute(1, 0, 2)  # [heads, tokens, head_dim]
     q, k, v = heads.split([n_heads, n_kv_heads, n_kv_heads])
     k, v = (kv.repeat_interleave(n_heads // n_kv_heads, dim=0) for kv in (k, v))
-    scores = q @ k.transpose(1, 2) / head_dim**0.5
-    future = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
-    return (scores.masked_fill(future, -torch.inf).softmax(dim=2) @ v).transpose(0, 1).flatten(1)
+    scores = q @ k.mT / head_dim**0.5
+    future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+    return (scores.masked_fill(future, -torch.inf).softmax(dim=2) @ v).permute(1, 0, 2).flatten(1)

@@ -65,7 +65,6 @@ def check_1f1b_idles_as_long_as_gpipe(student: Student) -> None:
 @check(
     hints=(
         "Chunks of 1/v stage fill and drain the pipeline in 1/v of the time. W waits for nobody and can fill holes.",
-        "Interleaving divides filling and draining alike: forward and backward, each for 1/v of a stage.",
         "Here B is without W. A table that calls both together B writes F + B - 2W for what is F + B - W here.",
     )
 )
@@ -79,12 +78,7 @@ def check_what_makes_the_bubble_smaller(student: Student) -> None:
         assert_bubble(student, schedule, ranks, 1, expected, what_comes_out_if_B_includes_W=mixed)
 
 
-@check(
-    hints=(
-        "Two names, two questions: how much longer is the step than without a bubble, and what part of it is bubble?",
-        "Ideal is the work alone, total is work and bubble together. Only one of the two shares can exceed 1.",
-    )
-)
+@check(hints=("Ideal is the work alone, total is work and bubble together. Which of the two shares can exceed 1?",))
 def check_each_share_has_its_own_denominator(student: Student) -> None:
     """The bubble is (p-1)/m of the ideal step and (p-1)/(m+p-1) of the whole one."""
     for (ranks, m), chunks in product(((4, 8), (8, 8), (3, 5), (8, 2), (5, 1)), (1, 2)):

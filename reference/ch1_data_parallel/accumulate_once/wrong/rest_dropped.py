@@ -14,7 +14,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def train_epoch(
-    model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Sequence[tuple[Tensor, Tensor]], window: int
+    model: DistributedDataParallel,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    window: int,
 ) -> int:
     """Train on this rank's micro-batches, `window` of them a step, and return the number of steps."""
     steps = 0

@@ -39,7 +39,7 @@ def bus_bandwidth(op, n_bytes, seconds, world_size):
 
 def fit(measured, world_size):
     """Return the link on which ring all-reduces of so many bytes took so many seconds."""
-    sizes, times = (np.array(column, dtype=float) for column in zip(*measured))
+    sizes, times = (np.array(column, dtype=float) for column in zip(*measured, strict=True))
     steps = 2 * (world_size - 1)
     theta = np.log([times.min() / steps, times.max() / sizes.max()])
     for _ in range(200):

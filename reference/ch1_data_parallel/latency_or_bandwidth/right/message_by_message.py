@@ -27,8 +27,8 @@ def all_reduce_s(algorithm: str, n_bytes: int, world_size: int, link: dict[str, 
 
 def fastest(n_bytes: int, world_size: int, link: dict[str, float]) -> str:
     """Return the algorithm that is done first."""
-    times = {a: all_reduce_s(a, n_bytes, world_size, link) for a in ("recursive doubling", "halving and doubling", "ring")}
-    return sorted(times, key=times.get)[0]
+    names = ("recursive doubling", "halving and doubling", "ring")
+    return sorted(names, key=lambda name: all_reduce_s(name, n_bytes, world_size, link))[0]
 
 
 def bus_bandwidth(op: str, n_bytes: int, seconds: float, world_size: int) -> float:

@@ -1,4 +1,4 @@
-"""Repeats K/V heads before the cut where ranks are more, and gives each head's replicas a process group of their own."""
+"""Repeats K/V heads before the cut where ranks are more, and gives each head's replicas a process group of its own."""
 
 from __future__ import annotations
 

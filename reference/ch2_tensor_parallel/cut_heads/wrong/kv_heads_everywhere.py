@@ -60,9 +60,9 @@ def _roles(rows: Tensor, n_heads: int, n_kv_heads: int) -> tuple[Tensor, ...]:
 def attention(x: Tensor, qkv: Tensor, n_heads: int, n_kv_heads: int) -> Tensor:
     """Return causal attention of `x` [tokens, features] with that many heads: [tokens, n_heads * head_dim]."""
     head_dim = qkv.shape[0] // (n_heads + 2 * n_kv_heads)
-    heads = (x @ qkv.T).unflatten(1, (-1, head_dim)).transpose(0, 1)  # [heads, tokens, head_dim]
+    heads = (x @ qkv.T).unflatten(1, (-1, head_dim)).permute(1, 0, 2)  # [heads, tokens, head_dim]
     q, k, v = heads.split([n_heads, n_kv_heads, n_kv_heads])
     k, v = (kv.repeat_interleave(n_heads // n_kv_heads, dim=0) for kv in (k, v))
-    scores = q @ k.transpose(1, 2) / head_dim**0.5
-    future = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
-    return (scores.masked_fill(future, -torch.inf).softmax(dim=2) @ v).transpose(0, 1).flatten(1)
+    scores = q @ k.mT / head_dim**0.5
+    future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+    return (scores.masked_fill(future, -torch.inf).softmax(dim=2) @ v).permute(1, 0, 2).flatten(1)

@@ -1,0 +1,72 @@
+"""Cross-entropy of logits whose vocabulary is split over the ranks of a group.
+
+For a token with logits z over the whole vocabulary and label y,
+
+    loss = log(sum over all columns of exp(z)) - z[y]
+
+Three numbers of the token belong to the whole vocabulary: its largest logit m, which every exponent is taken relative
+to, the sum of exp(z - m), and z[y] - m. Each is a reduction over ranks of what a rank finds in its own columns:
+
+    m        max      same on every rank, or the sums would be of different things; a shift, so no gradient
+    sum      sum      its gradient reaches each rank's own columns: softmax
+    z[y] - m sum      of the owner's value and zeros; its gradient: one at the label
+
+3 numbers a token in place of vocabulary / t: with 128,000 tokens on 8 ranks 5,000 times less than gathering.
+
+Shoeybi et al., Megatron-LM, arXiv:1909.08053, section 3 (output embedding); its vocab_parallel_cross_entropy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+IGNORED = -100
+
+
+class _SumOverRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, group: dist.ProcessGroup) -> Tensor:
+        total = part.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+def sum_over_ranks(part: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Return the sum of the ranks' parts on every rank; backward hands each part the gradient of the sum."""
+    return _SumOverRanks.apply(part, group)
+
+
+def first_column(logits_shard: Tensor, group: dist.ProcessGroup) -> int:
+    """Return which token of the vocabulary this rank's first column is for."""
+    widths = torch.zeros(group.size(), dtype=torch.int64)
+    widths[group.rank()] = logits_shard.shape[1]
+    dist.all_reduce(widths, group=group)
+    return int(widths[: group.rank()].sum())
+
+
+def cross_entropy(logits_shard: Tensor, labels: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Return the mean cross-entropy over the tokens whose label is not -100, on every rank of `group`.
+
+    `logits_shard` [tokens, columns] are this rank's columns; `labels` [tokens] number the whole vocabulary.
+    """
+    largest = logits_shard.detach().amax(dim=1)
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=group)
+    shifted = logits_shard - largest.unsqueeze(1)
+
+    column = labels - first_column(logits_shard, group)
+    is_mine = (column >= 0) & (column < logits_shard.shape[1])
+    places = torch.where(is_mine, column, 0).unsqueeze(1)  # any column of ours will do where the label is not ours
+    picked = torch.where(is_mine, shifted.gather(1, places).squeeze(1), 0.0)
+
+    denominator = sum_over_ranks(shifted.exp().sum(dim=1), group)
+    counts = labels != IGNORED
+    losses = torch.where(counts, denominator.log() - sum_over_ranks(picked, group), 0.0)
+    return losses.sum() / counts.sum()
