@@ -15,8 +15,8 @@ Part = Callable[[float], list[Row]]
 PARTS: dict[str, Part] = {
     "check": checks.one_check,
     "starts": ranks.starts,
-    "memory": lambda torch_s: ranks.memory(),
-    "endurance": lambda torch_s: ranks.endurance(),
+    "memory": ranks.memory,
+    "endurance": ranks.endurance,
 }
 HEAD = """# Measurements
 
@@ -36,7 +36,7 @@ def main(names: list[str]) -> int:
     rows: list[Row] = []
     for name in names or PARTS:
         for row in PARTS[name](torch_s):
-            print(f"{row.what}: {row.value}{f' (bound {row.bound})' if row.bound else ''}{'' if row.kept else '  EXCEEDED'}")
+            print(f"{row.what}: {row.value}", f"(bound {row.bound})" * bool(row.bound), "EXCEEDED" * (not row.kept))
             rows.append(row)
     if not names:
         lines = [f"| {row.what} | {row.value} | {row.bound} | {'' if row.kept else 'exceeded'} |\n" for row in rows]

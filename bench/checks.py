@@ -27,6 +27,11 @@ def one_check(torch_s: float) -> list[Row]:
     return [
         Row('T: python -c "import torch"', f"{torch_s:.2f} s"),
         Row(f"check {SLUG}", f"{forked_s:.2f} s, {forked_s / torch_s:.2f} T", "1.5 T", forked_s <= 1.5 * torch_s),
-        Row("the same, ranks spawned", f"{spawned_s:.2f} s, {spawned_s / torch_s:.2f} T", "4 T", spawned_s <= 4 * torch_s),
+        Row(
+            "the same, ranks spawned",
+            f"{spawned_s:.2f} s, {spawned_s / torch_s:.2f} T",
+            "4 T",
+            spawned_s <= 4 * torch_s,
+        ),
         Row("check --all, nothing repaired but this one", f"{every_s:.2f} s, {every_s / torch_s:.1f} T"),
     ]

@@ -65,22 +65,29 @@ def starts(torch_s: float) -> list[Row]:
         ring_s = median_s(lambda: student(RING, opened, "ring_all_reduce").simulated("ring_all_reduce", ring), 15)
     return [
         Row("2 gloo ranks, one all-reduce: torch.multiprocessing.spawn", f"{spawn_s:.2f} s"),
-        Row("the same from the warm server", f"{ours_s * 1e3:.0f} ms, 1/{spawn_s / ours_s:.0f}", "1/20", spawn_s >= 20 * ours_s),
+        Row(
+            "the same from the warm server",
+            f"{ours_s * 1e3:.0f} ms, 1/{spawn_s / ours_s:.0f}",
+            "1/20",
+            spawn_s >= 20 * ours_s,
+        ),
         Row("ring all-reduce on 8 simulated ranks, start included", f"{ring_s * 1e3:.0f} ms", "50 ms", ring_s <= 0.05),
     ]
 
 
-def memory() -> list[Row]:
+def memory(_torch_s: float) -> list[Row]:
     """Measure the peak memory of everything while four ranks run."""
     with peak_memory() as peak, launcher() as opened:
         for _ in range(5):
             student(SUM, opened).ranks("f", [(tensor(np.ones(1 << 20)), Group())] * 4)
-    return [Row("peak memory of the process tree, 4 ranks", f"{peak[0] / 2**30:.2f} GiB", "1.5 GiB", peak[0] < 1.5 * 2**30)]
+    return [
+        Row("peak memory of the process tree, 4 ranks", f"{peak[0] / 2**30:.2f} GiB", "1.5 GiB", peak[0] < 1.5 * 2**30)
+    ]
 
 
-def endurance(runs: int = 300) -> list[Row]:
+def endurance(_torch_s: float, runs: int = 300) -> list[Row]:
     """Run ranks three hundred times, half of them with every core busy, and count what went wrong or stayed."""
-    wrong, files = 0, set(os.listdir(tempfile.gettempdir()))
+    wrong, files = 0, run_folders()
     with launcher() as opened:
         before = descendants(os.getpid())
         for number in range(runs):
@@ -92,9 +99,18 @@ def endurance(runs: int = 300) -> list[Row]:
                 break
         time.sleep(0.5)
         orphans = descendants(os.getpid()) - before
-    leaked = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("ranklings-")} - files
+    leaked = run_folders() - files
     found = f"{wrong} wrong, {len(orphans)} orphans, {len(leaked)} files"
-    return [Row(f"{runs} runs of 2 to 4 ranks, half with all cores busy", found, "0, 0, 0", not (wrong or orphans or leaked))]
+    return [
+        Row(
+            f"{runs} runs of 2 to 4 ranks, half with all cores busy", found, "0, 0, 0", not (wrong or orphans or leaked)
+        )
+    ]
+
+
+def run_folders() -> set[Path]:
+    """Return the folders of runs that there are."""
+    return set(Path(tempfile.gettempdir()).glob("ranklings-*"))
 
 
 def one_run_is_right(opened: Launcher, world_size: int, real: bool) -> bool:

@@ -21,7 +21,9 @@ _CHAPTER = re.compile(r"ch(\d+)_[a-z0-9_]+")
 _SLUG = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "pytest", "rich", "grader", "checks", "harness", "held_out"}
 _IMPORT = re.compile(r"^(?:from|import)[ ]+(?:\w+,[ ]*)*((?:numpy|torch)(?:\.\w+)*)\b", re.MULTILINE)
-_WRAPPER = re.compile(r"\b(?:DistributedDataParallel|fully_shard|DTensor|distribute_tensor|parallelize_module|DeviceMesh|init_device_mesh)\b")
+_WRAPPER = re.compile(
+    r"\b(?:DistributedDataParallel|fully_shard|DTensor|distribute_tensor|parallelize_module|DeviceMesh|init_device_mesh)\b"
+)
 _JUDGES = ("value", "network", "observation")
 _TRANSPORTS = ("none", "simulated", "gloo")
 

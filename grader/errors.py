@@ -37,7 +37,9 @@ class RefusedFile(RanklingsError):
 class StudentFailure(AssertionError):
     """Say in whole sentences how a submission failed while it ran; raised inside a check, so that the check fails."""
 
-    def __init__(self, message: str, *, kind: str, rank: int | None = None, line: int | None = None, output: str = "") -> None:
-        """Keep the sentence, the kind (raised, died, timeout, deadlock, mismatch, broken), the rank and line at fault."""
+    def __init__(
+        self, message: str, *, kind: str, rank: int | None = None, line: int | None = None, output: str = ""
+    ) -> None:
+        """Keep the sentence, the kind (raised, died, timeout, deadlock, mismatch, ...), and rank and line at fault."""
         super().__init__(message)
         self.message, self.kind, self.rank, self.line, self.output = message, kind, rank, line, output

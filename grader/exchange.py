@@ -133,7 +133,12 @@ class Exchange:
                 self.handle(self.ranks[rank], message)
             except StudentFailure as failure:  # ranks that disagree, or an operation that makes no sense
                 self.fail(failure.message, failure.kind, rank=failure.rank, line=failure.line)
-            except (KeyError, TypeError, ValueError, wire.WireError):  # only a rank that writes to the channel itself can cause these
+            except (
+                KeyError,
+                TypeError,
+                ValueError,
+                wire.WireError,
+            ):  # only a rank that writes to the channel itself can cause these
                 raise BrokenRank(rank, "Your code sent a broken answer over a channel of ours.", "broken") from None
 
     def handle(self, state: RankState, message: Message) -> None:

@@ -29,7 +29,9 @@ def describe_missing(answer: Mapping[str, Any], file: str) -> str:
     """Return the sentences for a function that the file does not define."""
     known = f" Did you mean {answer['close']}?" if answer["close"] else ""
     article = "an" if str(answer["found"])[:1] in "aeiou" else "a"
-    found = "defines no function" if answer["found"] == "nothing" else f"has {article} {answer['found']}, not a function,"
+    found = (
+        "defines no function" if answer["found"] == "nothing" else f"has {article} {answer['found']}, not a function,"
+    )
     return f"{file} {found} called {answer['name']}.{known} The contract in the README has its name and arguments."
 
 

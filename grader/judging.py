@@ -13,7 +13,12 @@ from grader.errors import StudentFailure
 from grader.records import Group, JudgedBy, RankResult, Tensor
 from grader.student import Student
 
-__all__ = ["Group", "RankResult", "Student", "StudentFailure", "Tensor"] + [
+__all__ = [
+    "Group",
+    "RankResult",
+    "Student",
+    "StudentFailure",
+    "Tensor",
     "assert_close",
     "assert_equal",
     "check",
@@ -25,7 +30,12 @@ Array = np.ndarray[Any, Any]
 Check = TypeVar("Check", bound=Callable[..., None])
 
 
-def check(*, hints: tuple[str, ...], judged_by: JudgedBy = "value", guards: str = "") -> Callable[[Check], Check]:
+def check(
+    *,
+    hints: tuple[str, ...],  # noqa: ARG001  # all three are read from the file's text, by catalog.promises
+    judged_by: JudgedBy = "value",  # noqa: ARG001
+    guards: str = "",  # noqa: ARG001
+) -> Callable[[Check], Check]:
     """Mark a function as a check; its docstring is the promise, `hints` go from the most general to the most specific.
 
     All three arguments must be literals: `hint` and `audit` read them without running the file.

@@ -214,7 +214,9 @@ class Network:
         self._clocks_s[rank] = release_s
         complete = {"do": "complete", **self._give(entry, rank)}
         self._finish(entry, rank)
-        ended = [each for each in self._open[rank] if each.meeting in self._scheduled and each.meeting.end_s <= release_s]
+        ended = [
+            each for each in self._open[rank] if each.meeting in self._scheduled and each.meeting.end_s <= release_s
+        ]
         return {**complete, "also": [self._give(each, rank) for each in ended]}
 
     def _give(self, entry: Entry, rank: int) -> dict[str, object]:

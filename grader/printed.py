@@ -1,4 +1,4 @@
-"""Keep what a rank prints, bounded, apart from what the interpreter itself writes about a rank that hangs or crashes."""
+"""Keep what a rank prints, bounded, apart from what the interpreter writes about one that hangs or crashes."""
 
 from __future__ import annotations
 

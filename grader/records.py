@@ -1,6 +1,6 @@
 """What flows through the program: frozen data, no input or output.
 
-    Request -> Exercise -> Submission -> RankResult -> CheckResult -> ExerciseResult -> Report
+Request -> Exercise -> Submission -> RankResult -> CheckResult -> ExerciseResult -> Report
 """
 
 from __future__ import annotations

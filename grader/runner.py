@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from grader import catalog, files_in
 from grader.errors import RefusedFile
 from grader.launch import Launcher
 from grader.records import CheckResult, ExerciseResult, Outcome, Promise, Submission
-from grader.student import Student
-
-Progress = Callable[[str], None]
+from grader.student import Progress, Student, tell_nobody
 
 
 def run(
@@ -20,7 +17,7 @@ def run(
     seed: int,
     *,
     stop_at_first: bool = True,
-    progress: Progress = lambda words: None,
+    progress: Progress = tell_nobody,
 ) -> ExerciseResult:
     """Run the checks of an exercise against a submission, in the order of the file, up to the first that fails.
 

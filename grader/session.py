@@ -1,4 +1,4 @@
-"""One pytest session over one file of checks: which check ended how, and nothing that was not seen to pass has passed."""
+"""One pytest session over one file of checks: how each ended; what was not seen to pass has not passed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ MakeStudent = Callable[[str], Student]
 class Collector:
     """A pytest plugin that hands each check its `student` and `rng` and keeps how each ended."""
 
-    def __init__(self, promises: tuple[Promise, ...], make_student: MakeStudent, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, promises: tuple[Promise, ...], make_student: MakeStudent, progress: Callable[[str], None]
+    ) -> None:
         """Expect exactly the checks in `promises`."""
         self.promises = {promise.name: promise for promise in promises}
         self.make_student, self.progress = make_student, progress
@@ -62,7 +64,8 @@ class Collector:
         name = nodeid.rpartition("::")[2]
         self.started_s[name] = time.monotonic()
         place = list(self.promises).index(name) + 1 if name in self.promises else 0
-        self.progress(f"check {place} of {len(self.promises)}")
+        sentence = self.promises[name].sentence if place else ""
+        self.progress(f"check {place} of {len(self.promises)}: {sentence}")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -98,7 +101,10 @@ def judge(error: BaseException | None, student: Student | None) -> tuple[Outcome
         return Outcome.FAILED, str(error)
     if isinstance(error, FORM_ERRORS) and student is not None and student.answered and raised_by_check(error):
         form = judging.describe(student.answered[-1])
-        return Outcome.FAILED, f"The answer has another form than the contract says: {form}. The README has the contract."
+        return (
+            Outcome.FAILED,
+            f"The answer has another form than the contract says: {form}. The README has the contract.",
+        )
     return Outcome.ERROR, f"{type(error).__name__}: {error}"
 
 
@@ -124,19 +130,29 @@ def run_checks(
     A check without a positive record is NOT_RUN. Raises GraderError if pytest itself could not do its work.
     """
     collector = Collector(promises, make_student, progress)
-    arguments = [str(checks), "-c", str(INI), "--rootdir", str(checks.parent), "--import-mode=importlib", "--noconftest"]
+    arguments = [
+        str(checks),
+        "-c",
+        str(INI),
+        "--rootdir",
+        str(checks.parent),
+        "--import-mode=importlib",
+        "--noconftest",
+    ]
     arguments += ["--assert=plain", "--capture=no", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
     arguments += [f"--timeout={guard_s:g}", *(["--exitfirst"] if stop_at_first else [])]
     code, said = quiet_pytest(arguments, collector)
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not collector.results:
-        raise GraderError(f"pytest could not run the checks of {checks.parent.name} (exit code {code}):\n{said[-2000:]}")
+        raise GraderError(
+            f"pytest could not run the checks of {checks.parent.name} (exit code {code}):\n{said[-2000:]}"
+        )
     return tuple(collector.results.get(p.name, CheckResult(p, Outcome.NOT_RUN)) for p in promises)
 
 
 def quiet_pytest(arguments: list[str], plugin: object) -> tuple[int, str]:
-    """Run pytest in this process without its output and untouched by the environment; return its exit code and words."""
+    """Run pytest in this process, quietly and untouched by the environment; return its exit code and words."""
     said = io.StringIO()
     kept = {name: os.environ.pop(name) for name in ENVIRONMENT if name in os.environ}
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

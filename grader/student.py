@@ -13,6 +13,10 @@ from grader.records import Exercise, RankResult, Transport
 Progress = Callable[[str], None]
 
 
+def tell_nobody(_words: str) -> None:
+    """Take words of progress that nobody wants to read."""
+
+
 @dataclass
 class Student:
     """Run one submission for one check; `close` when the check is over.
@@ -26,7 +30,7 @@ class Student:
     harness: bytes | None
     launcher: Launcher
     seed: int
-    progress: Progress = lambda words: None
+    progress: Progress = tell_nobody
     outputs: list[str] = field(default_factory=list)  # what the ranks printed, run by run
     answered: list[Any] = field(default_factory=list)  # the values that came back, in order
     _single: Exchange | None = None
@@ -113,6 +117,14 @@ class Student:
         files = {f"{slug}.py": self.source} | ({} if self.harness is None else {"harness.py": self.harness})
         job = Job(world_size, files, limits, self.exercise.preload, network=transport == "gloo")
         setup = Setup(
-            slug, self.source, self.harness is not None, world_size, transport, self.seed, limits, alpha_s, beta_s_per_byte
+            slug,
+            self.source,
+            self.harness is not None,
+            world_size,
+            transport,
+            self.seed,
+            limits,
+            alpha_s,
+            beta_s_per_byte,
         )
         return Exchange(self.launcher.start(job), setup)

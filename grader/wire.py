@@ -27,7 +27,8 @@ MAX_INTEGER_BYTES = 2048
 TUPLE, COMPLEX, INTEGER, ARRAY, SCALAR, TENSOR, GROUP, OPAQUE = range(1, 9)  # msgpack extension codes
 
 NUMPY_DTYPES = frozenset(
-    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
+    {"bool", "float16", "float32", "float64", "complex64", "complex128"}
+    | {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 )
 TENSOR_DTYPES = NUMPY_DTYPES | {"bfloat16"}
 
@@ -200,7 +201,11 @@ class _Decoder:
         if depth > MAX_DEPTH:
             raise WireError("a frame is nested too deeply")
         return msgpack.unpackb(
-            data, strict_map_key=False, use_list=True, raw=False, ext_hook=lambda code, d: self.extension(code, d, depth + 1)
+            data,
+            strict_map_key=False,
+            use_list=True,
+            raw=False,
+            ext_hook=lambda code, d: self.extension(code, d, depth + 1),
         )
 
     def extension(self, code: int, data: bytes, depth: int) -> object:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import pytest
-from conftest import MakeStudent
 
+from conftest import MakeStudent
 from grader.errors import StudentFailure
 
 # source, what the sentence must contain
 CASES = {
-    "a syntax error": ("def f(x):\n    return (x\n", ["sample.py has a syntax error", "'(' was never closed", "line 2: return (x"]),
+    "a syntax error": (
+        "def f(x):\n    return (x\n",
+        ["sample.py has a syntax error", "'(' was never closed", "line 2: return (x"],
+    ),
     "a tab among spaces": ("def f(x):\n    if x:\n\treturn x\n", ["sample.py has a syntax error", "line 3"]),
     "nothing at all": ("\n", ["sample.py defines no function called f."]),
     "a misspelt function": ("def ff(x):\n    return x\n", ["called f.", "Did you mean ff?"]),
     "a value in the function's place": ("f = 3\n", ["sample.py has an int, not a function, called f."]),
-    "too few parameters": ("def f():\n    return 1\n", ["f() cannot be called with 1 arguments", "too many positional"]),
-    "too many parameters": ("def f(x, y):\n    return 1\n", ["f(x, y) cannot be called", "missing a required argument: 'y'"]),
-    "an exception": ("def f(x):\n    return x / 0\n", ["f raised ZeroDivisionError: division by zero", "line 2: return x / 0"]),
+    "too few parameters": (
+        "def f():\n    return 1\n",
+        ["f() cannot be called with 1 arguments", "too many positional"],
+    ),
+    "too many parameters": (
+        "def f(x, y):\n    return 1\n",
+        ["f(x, y) cannot be called", "missing a required argument: 'y'"],
+    ),
+    "an exception": (
+        "def f(x):\n    return x / 0\n",
+        ["f raised ZeroDivisionError: division by zero", "line 2: return x / 0"],
+    ),
     "an exception deeper down": (
         "def g(x):\n    return [][x]\ndef f(x):\n    return g(x)\n",
         ["f raised IndexError", "line 2, in g: return [][x]"],
@@ -25,22 +37,40 @@ CASES = {
         "class E(Exception):\n    def __str__(self): raise E\ndef f(x):\n    raise E\n",
         ["f raised E: (its message could not be shown)"],
     ),
-    "an import that fails": ("import pandas_\ndef f(x): return x\n", ["could not be loaded", "No module named 'pandas_'", "line 1"]),
+    "an import that fails": (
+        "import pandas_\ndef f(x): return x\n",
+        ["could not be loaded", "No module named 'pandas_'", "line 1"],
+    ),
     "exit at import": ("exit()\n", ["ended itself while it was loaded", 'if __name__ == "__main__":']),
     "sys.exit in the call": ("import sys\ndef f(x):\n    sys.exit(0)\n", ["f raised SystemExit: 0", "line 3"]),
-    "os._exit in the call": ("import os\ndef f(x):\n    os._exit(0)\n", ["ended the Python process before it answered"]),
+    "os._exit in the call": (
+        "import os\ndef f(x):\n    os._exit(0)\n",
+        ["ended the Python process before it answered"],
+    ),
     "os._exit at import": ("import os\nos._exit(0)\n", ["ended the Python process", "while it was loaded"]),
     "a KeyboardInterrupt": ("def f(x):\n    raise KeyboardInterrupt\n", ["f raised KeyboardInterrupt"]),
     "reading the keyboard": ("\ndef f(x):\n    return input()\n", ["f raised EOFError", "line 3"]),
-    "an endless loop": ("def f(x):\n    while True:\n        pass\n", ["did not return within 2 s", "still computing at line"]),
-    "an endless loop at import": ("while True:\n    pass\n", ["still being loaded after 2 s", 'if __name__ == "__main__":']),
+    "an endless loop": (
+        "def f(x):\n    while True:\n        pass\n",
+        ["did not return within 2 s", "still computing at line"],
+    ),
+    "an endless loop at import": (
+        "while True:\n    pass\n",
+        ["still being loaded after 2 s", 'if __name__ == "__main__":'],
+    ),
     "endless recursion": ("def f(x):\n    return f(x)\n", ["f raised RecursionError", "line 2"]),
-    "an object": ("class E:\n    pass\ndef f(x):\n    return E()\n", ["f returned a sample.E object. It may return numbers"]),
+    "an object": (
+        "class E:\n    pass\ndef f(x):\n    return E()\n",
+        ["f returned a sample.E object. It may return numbers"],
+    ),
     "an object in a list": ("def f(x):\n    return [1, {'a': f}]\n", ["f returned a builtins.function object"]),
     "a generator": ("def f(x):\n    yield x\n", ["f returned a builtins.generator object"]),
     "a list in itself": ("def f(x):\n    l = []\n    l.append(l)\n    return l\n", ["nested more than"]),
     "a million parts": ("def f(x):\n    return list(range(10**6))\n", ["cannot be sent back", "bytes of structure"]),
-    "a sparse tensor": ("import torch\ndef f(x):\n    return torch.eye(3).to_sparse()\n", ["float32 tensor of layout torch.sparse"]),
+    "a sparse tensor": (
+        "import torch\ndef f(x):\n    return torch.eye(3).to_sparse()\n",
+        ["float32 tensor of layout torch.sparse"],
+    ),
     "a memory hog": ("def f(x):\n    return len(bytearray(10**13))\n", ["f raised MemoryError", "line 2"]),
     "a memory leak": (
         "def f(x):\n    l = []\n    while True:\n        l.append(bytearray(10**8))\n",
@@ -79,8 +109,8 @@ ACCEPTED = {
     "a closed stdout": b"import sys\nsys.stdout.close()\ndef f(x):\n    return x + 1\n",
     "no stdout": b"import sys\nsys.stdout = None\ndef f(x):\n    return x + 1\n",
     "a changed folder": b"import os\nos.chdir('/')\ndef f(x):\n    return x + 1\n",
-    "a fork": b"import os\ndef f(x):\n    if os.fork() == 0:\n        import time\n        time.sleep(60)\n    return x + 1\n",
-    "a thread": b"import threading\ndef f(x):\n    threading.Thread(target=threading.Event().wait).start()\n    return x + 1\n",
+    "a fork": b"import os, time\ndef f(x):\n    os.fork() or time.sleep(60)\n    return x + 1\n",
+    "a thread": b"from threading import *\ndef f(x):\n    Thread(target=Event().wait).start()\n    return x + 1\n",
 }
 
 
@@ -113,7 +143,8 @@ def test_a_single_process_keeps_its_state_within_one_check(student_of: MakeStude
 
 def test_random_state_is_the_same_for_the_same_seed_and_another_on_every_rank(student_of: MakeStudent) -> None:
     """Python's, numpy's and torch's generators all start from the check's seed and the rank."""
-    source = "import random, numpy, torch\ndef f():\n    return [random.random(), numpy.random.rand(), torch.rand(()).item()]\n"
+    source = "import random, numpy, torch\ndef f():\n"
+    source += "    return [random.random(), numpy.random.rand(), torch.rand(()).item()]\n"
     first, again = (student_of(source).simulated("f", [()] * 2) for _ in range(2))
     other = student_of(source, seed=8).simulated("f", [()] * 2)
     assert [r.value for r in first] == [r.value for r in again]

@@ -8,7 +8,9 @@ from pathlib import Path
 from grader.changes import changed_lines, changed_lines_of_reference, pristine
 from grader.records import Exercise
 
-STARTER = '"""Say what."""\n\ndef f(x):\n    """Add."""\n    y = x + 1\n    return y\n\ndef example():\n    print(f(1))\n'
+STARTER = (
+    '"""Say what."""\n\ndef f(x):\n    """Add."""\n    y = x + 1\n    return y\n\ndef example():\n    print(f(1))\n'
+)
 
 
 def test_comments_and_empty_lines_do_not_count() -> None:

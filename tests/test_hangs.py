@@ -6,19 +6,37 @@ import time
 
 import numpy as np
 import pytest
-from conftest import MakeStudent
 
+from conftest import MakeStudent
 from grader.errors import StudentFailure
 from grader.judging import Group, tensor
 
 # function, ranks, group, kind, what the sentences must contain
 CASES = [
-    ("leaves_early", 2, None, "deadlock", ["rank 0 has returned", "rank 1 waits in all_reduce", "at line 13: dist.all"]),
+    (
+        "leaves_early",
+        2,
+        None,
+        "deadlock",
+        ["rank 0 has returned", "rank 1 waits in all_reduce", "at line 13: dist.all"],
+    ),
     ("leaves_early", 3, None, "deadlock", ["rank 0 has returned", "rank 1 waits in", "rank 2 waits in"]),
-    ("calls_another", 2, None, "mismatch", ["rank 0 called all_reduce", "rank 1 called broadcast", "line 18", "line 20"]),
+    (
+        "calls_another",
+        2,
+        None,
+        "mismatch",
+        ["rank 0 called all_reduce", "rank 1 called broadcast", "line 18", "line 20"],
+    ),
     ("brings_another_shape", 2, None, "mismatch", ["float32 [2]", "float32 [3]", "line 24"]),
     ("brings_another_dtype", 2, None, "mismatch", ["int32 [2]", "float32 [2]", "line 28"]),
-    ("sends_to_each_other", 2, None, "deadlock", ["rank 0 waits in send", "to rank 1", "rank 1 waits in send", "line 33"]),
+    (
+        "sends_to_each_other",
+        2,
+        None,
+        "deadlock",
+        ["rank 0 waits in send", "to rank 1", "rank 1 waits in send", "line 33"],
+    ),
     ("sends_to_each_other", 3, None, "deadlock", ["rank 2 waits in send", "to rank 0"]),
     ("loops", 2, None, "timeout", ["rank 0 waits in all_reduce", "rank 1 was still computing at line"]),
     ("dies", 2, None, "died", ["rank 1: Your code's process was ended by SIGKILL", "during dies"]),
@@ -32,7 +50,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("verb", ["simulated", "ranks"])
-@pytest.mark.parametrize(("function", "world_size", "group", "kind", "words"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES])
+@pytest.mark.parametrize(
+    ("function", "world_size", "group", "kind", "words"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES]
+)
 def test_each_kind_of_hang_is_explained(
     student_of: MakeStudent,
     verb: str,

@@ -75,7 +75,7 @@ def test_a_bfloat16_tensor_keeps_its_sixteen_bits() -> None:
     assert back.array.tolist() == sent.array.tolist()
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 0, np.array(["a"]), np.array([None]), type, 3 .__add__])
+@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 0, np.array(["a"]), np.array([None]), type, (3).__add__])
 def test_anything_else_crosses_as_a_name_only(value: object) -> None:
     """No object, function, set, type or object array is ever rebuilt on this side."""
     assert isinstance(through([value])[0], Opaque)  # type: ignore[index]  # a list comes back

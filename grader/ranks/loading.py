@@ -17,7 +17,8 @@ MAX_FRAMES = 8
 def load(name: str, path: str) -> ModuleType:
     """Import the file at `path` under `name`: no search path, cache or package can stand in for it."""
     spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
-    assert spec is not None and spec.loader is not None, "a source loader always yields a spec"
+    assert spec is not None, "a source loader always yields a spec"
+    assert spec.loader is not None, "the one that was given"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -40,5 +41,5 @@ def _message(error: BaseException) -> str:
     try:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
         return text[:MAX_MESSAGE].encode("utf-8", "replace").decode()
-    except BaseException:  # its own __str__ is the submission's code
+    except BaseException:  # noqa: BLE001  # its own __str__ is the submission's code
         return "(its message could not be shown)"

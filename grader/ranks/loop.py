@@ -107,7 +107,7 @@ class Rank:
             step()
         except Ended:
             raise
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: they end the call, never the verdict
+        except BaseException as error:  # noqa: BLE001  # SystemExit too: it ends the call, never the verdict
             restore_builtins()
             described = loading.describe_exception(error, self.start["submission"])
             self.link.send({"is": "raised", "phase": phase, **described})
@@ -158,7 +158,7 @@ class Rank:
                 self.attempt("call", lambda: self.answer(function, message))
 
     def find(self, name: str) -> Callable[..., Any] | None:
-        """Return the function called `name`, of the submission or (`harness.f`) the harness; report if there is none."""
+        """Return the function called `name`, the harness's for `harness.f`; report if there is none."""
         where, _, attribute = name.rpartition(".")
         module = self.modules["harness" if where else "submission"]
         function = getattr(module, attribute, None)
@@ -230,7 +230,7 @@ def flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except Exception:  # noqa: S112  # None, closed, replaced: printing is never a reason to fail
+        except Exception:  # noqa: BLE001  # None, closed, replaced: printing is never a reason to fail
             continue
 
 

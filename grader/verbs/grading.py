@@ -74,9 +74,7 @@ def _with_changes(result: ExerciseResult) -> ExerciseResult:
     if before is None or before == after or not exercise.reference_path.exists():
         return result
     reference = changes.changed_lines_of_reference(before, exercise.reference_path.read_text("utf-8"))
-    return replace(
-        result, changed_lines=changes.changed_lines(before, after), reference_changed_lines=reference
-    )
+    return replace(result, changed_lines=changes.changed_lines(before, after), reference_changed_lines=reference)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def example() -> None:
     dist.init_process_group("gloo")
     rank, world_size = dist.get_rank(), dist.get_world_size()
     alone = [dist.new_group([member]) for member in range(world_size)][rank]  # no data parallelism
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(3)
     shapes = {"positions": (4, 3), "scale": (3,), "shift": (3,), "up": (3, 4), "down": (4, 3), "bias": (3,)}
     whole = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
     x = torch.randn(4, 3, generator=generator)
