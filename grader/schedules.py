@@ -17,6 +17,7 @@ Cells = Sequence[Mapping[int, str]]  # for each rank: column -> text
 Place = tuple[int, int]  # rank and column
 
 ACTION = re.compile(r"(\d{1,4})([FB])(\d{1,4})")
+STANDING = re.compile(r"rank (\d+) waits in i?(send|recv) \(.*?(?:to|from) rank (\d+)")
 GRID_CHARS = 76  # a terminal of 80, less the margin of a report
 SLOTS = {"F": 1, "B": 1}
 
@@ -208,3 +209,13 @@ def draw_fault(rows: Sequence[Row], rank: int, place: int) -> str:
     cells = [dict(row) for row in by_place(rows)]
     cells[rank].setdefault(place, "?")
     return draw(cells, [(rank, place)], "place")
+
+
+def message_waits(standings: str) -> dict[int, Wait]:
+    """Return who waits for whom in messages, from the lines that `hangs.describe_standings` writes."""
+    needed = {"send": ("to", "a receive"), "recv": ("from", "a send")}
+    found = {}
+    for rank, op, peer in STANDING.findall(standings):
+        way, need = needed[op]
+        found[int(rank)] = Wait(f"its {op} {way} {peer}", need, int(peer))
+    return found

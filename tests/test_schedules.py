@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader import schedules
+from grader.hangs import Standing, describe_standings
 from grader.schedules import Action, Wait
 
 TWO_RANKS = [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]]
@@ -84,3 +85,14 @@ def test_a_wide_grid_is_cut_around_the_first_mark() -> None:
     grid = schedules.draw(schedules.by_place([row, row]), [(1, 70)], "place")
     assert ">0F70<" in grid
     assert max(map(len, grid.splitlines())) <= schedules.GRID_CHARS
+
+
+def test_messages_that_wait_for_each_other_are_a_circle() -> None:
+    """The words are those with which a deadlock of ranks is reported."""
+    post = {"op": "send", "dtype": "float32", "shape": [2], "reduce": "", "line": 0, "payload_bytes": 8, "tag": 0}
+    standings = [Standing(rank, "waiting", {**post, "rank": rank, "peer": 1 - rank}) for rank in (0, 1)]
+    waits = schedules.message_waits(describe_standings(standings, []))
+    assert schedules.draw_cycle(waits).splitlines() == [
+        "+-> rank 0 stands at its send to 1, which needs a receive of rank 1",
+        "+-- rank 1 stands at its send to 0, which needs a receive of rank 0",
+    ]

@@ -27,33 +27,22 @@ def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
             parameter.grad = mean_all_reduce(parameter.grad, group)
 
 
-def train_step(model: nn.Module, x: Tensor, y: Tensor, learning_rate: float, group: dist.ProcessGroup) -> None:
-    """Take one step of gradient descent on this rank's mini-batch `x`, `y` and those of the other ranks together."""
-    model.zero_grad()
-    nn.functional.mse_loss(model(x), y).backward()
-    sync_gradients(model, group)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                parameter.sub_(learning_rate * parameter.grad)
-
-
 def example() -> None:
-    """Compare one step on all ranks with one step of a single process on all the data."""
+    """Compare the gradient on all ranks with that of a single process on all the data."""
     dist.init_process_group("gloo")
     rank, world_size = dist.get_rank(), dist.get_world_size()
     x = torch.arange(1.0, 2 * world_size + 1).reshape(-1, 1)  # two samples a rank
     mine = slice(2 * rank, 2 * rank + 2)
 
-    alone, together = (nn.Linear(1, 1, bias=False) for _ in range(2))
-    for model in (alone, together):
+    alone, together = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+    for model, samples in ((alone, x), (together, x[mine])):
         nn.init.zeros_(model.weight)
-    nn.functional.mse_loss(alone(x), 3 * x).backward()
-    train_step(together, x[mine], 3 * x[mine], learning_rate=0.01, group=dist.group.WORLD)
+        nn.functional.mse_loss(model(samples), 3 * samples).backward()
+    sync_gradients(together, dist.group.WORLD)
 
     if rank == 0:
-        print(f"gradient after one step on {world_size} ranks: {together.weight.grad.item():6.1f}")
-        print(f"gradient of one process, same data: {alone.weight.grad.item():6.1f}")
+        print(f"{together.weight.grad.item():6.1f}   gradient on {world_size} ranks, two samples each")
+        print(f"{alone.weight.grad.item():6.1f}   gradient of one process, all {len(x)} samples")
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""A block under tensor and sequence parallelism: between the split layers each rank has its own part of the sequence."""
+"""A block under tensor and sequence parallelism: between split layers each rank has its own part of the sequence."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Block(nn.Module):
     """x + positions, then x + (layer norm, two matrices and a bias); `up` and `down` are split, the rest replicated."""
 
     def __init__(self, parameters: dict[str, Tensor], group: dist.ProcessGroup) -> None:
-        """Take the rank's pieces `up` [features, own hidden] and `down` [own hidden, features] and copies of the rest."""
+        """Take pieces `up` [features, own hidden] and `down` [own hidden, features], and copies of the rest."""
         super().__init__()
         self.group = group
         for name in ("positions", "scale", "shift", "up", "down", "bias"):
@@ -72,8 +72,8 @@ class Block(nn.Module):
 def sync_gradients(block: Block, data_group: dist.ProcessGroup) -> None:
     """After backward, give every parameter of `block` its gradient for the optimizer.
 
-    Ranks of `data_group` have the same part of the model and other sequences; ranks of `block.group` have other parts of
-    the model, and other parts of the same sequence.
+    Ranks of `data_group` have the same part of the model and other sequences; ranks of `block.group` have other parts
+    of the model, and other parts of the same sequence.
     """
     for parameter in block.parameters():
         dist.all_reduce(parameter.grad, group=data_group)

@@ -21,12 +21,12 @@ def play(rows: list[list[str]]) -> list[list[str]]:
     steps: list[list[str]] = []
     while not steps or any(action != "." for action in steps[-1]):
         waiting = [next((action for action in row if action not in done), ".") for row in rows]
-        steps.append([action if is_ready(action, done, len(rows)) else "." for action in waiting])
+        steps.append([action if _is_ready(action, done, len(rows)) else "." for action in waiting])
         done.update(steps[-1])
     return steps[:-1]
 
 
-def is_ready(action: str, done: set[str], ranks: int) -> bool:
+def _is_ready(action: str, done: set[str], ranks: int) -> bool:
     """Return whether all that an action needs has been done."""
     if action == ".":
         return False

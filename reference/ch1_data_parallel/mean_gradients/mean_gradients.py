@@ -38,14 +38,3 @@ def sync_gradients(model: nn.Module, group: dist.ProcessGroup) -> None:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             parameter.grad = mean_all_reduce(parameter.grad, group)
-
-
-def train_step(model: nn.Module, x: Tensor, y: Tensor, learning_rate: float, group: dist.ProcessGroup) -> None:
-    """Take one step of gradient descent on this rank's mini-batch `x`, `y` and those of the other ranks together."""
-    model.zero_grad()
-    nn.functional.mse_loss(model(x), y).backward()
-    sync_gradients(model, group)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                parameter.sub_(learning_rate * parameter.grad)

@@ -21,8 +21,7 @@ def assert_baseline(student: Student, seconds: list[float], mistakes: dict[str, 
     """Compare the baseline of warm-up and `seconds`, 8 samples a step, number by number."""
     every = WARM_UP_S + seconds
     alone = student.call("baseline", every, [4_300_000_000] * len(every), 8).value
-    keys = ["step_s", "spread_s", "samples_per_s", "peak_bytes", "stable"]
-    assert_equal(sorted(alone), sorted(keys), "the keys of what baseline returns")
+    assert_equal(sorted(alone), ["peak_bytes", "samples_per_s", "spread_s", "stable", "step_s"], "baseline: keys")
     for key, unit in (("step_s", "s"), ("spread_s", "s"), ("samples_per_s", "samples/s")):
         known = {name: values[key] for name, values in mistakes.items() if key in values}
         assert_close(alone[key], steady(seconds)[key], f"{key} of one worker", rtol=1e-9, mistakes=known, unit=unit)
@@ -97,6 +96,7 @@ def check_a_shaky_measurement_is_called_unstable(student: Student) -> None:
         ([0.1, 0.13, 0.08, 0.12, 0.09, 0.1, 0.14], False, "a spread of 20 % of a step"),
         ([1e-3, 1.3e-3, 0.8e-3, 1.2e-3, 0.9e-3, 1e-3, 1.4e-3], False, "a spread of 20 % of a step of one millisecond"),
         ([10.0, 10.3, 9.8, 10.2, 9.9, 10.0, 10.4], True, "a spread of 2 % of a step of ten seconds"),
+        ([19.0, 21.0, 20.0, 19.0, 21.0], True, "a spread of exactly 5 % of a step"),
         ([*QUIET_S, 0.3105, 0.0978], True, "one stall among nine steady steps"),
     ]
     for seconds, stable, what in cases:
@@ -115,8 +115,8 @@ def check_a_shaky_measurement_is_called_unstable(student: Student) -> None:
 def check_workers_are_added_only_while_they_help(student: Student, rng: np.random.Generator) -> None:
     """The chosen number of workers has the shortest step by the cost model, the fewest workers if several have."""
     cases = [
-        (0.0978, 0.1012, 2, "8 samples on two GPUs without NVLink"),
-        (0.0978, 0.0188, 8, "8 samples on eight GPUs with NVLink"),
+        (0.0978, 0.1012, 2, "two GPUs without NVLink, 8 samples a step"),
+        (0.0978, 0.0188, 8, "eight GPUs with NVLink, 8 samples a step"),
         (0.0978, 0.0, 8, "eight workers whose communication is free"),
         (0.1, 0.045, 4, "four workers with a middling link"),
         (0.25, 0.125, 4, "four workers of which two are no faster than one"),
@@ -127,11 +127,12 @@ def check_workers_are_added_only_while_they_help(student: Student, rng: np.rando
         alone = {"step_s": step_s, "spread_s": 0.0, "samples_per_s": 8 / step_s, "peak_bytes": 1, "stable": True}
         cluster = {"workers": available, "added_worker_s": added_s}
         counts = np.arange(1, available + 1)
-        best = int(counts[np.argmin(step_s / counts + added_s * (counts - 1))])
+        steps = step_s / counts + added_s * (counts - 1)
         costs = f"{step_s * 1e3:.1f} ms a step alone and {added_s * 1e3:.1f} ms for each added worker"
-        mistakes = {"all there are": available} if available != best else {}
-        chosen = student.call("best_workers", alone, cluster).value
-        assert_equal(chosen, best, f"best_workers for {what} ({costs})", mistakes=mistakes)
+        predicted = student.call("predicted_step_s", alone, cluster, available).value
+        assert_close(predicted, float(steps[-1]), f"predicted_step_s for all of {what} ({costs})", unit="s")
+        chosen, best = student.call("best_workers", alone, cluster).value, int(counts[np.argmin(steps)])
+        assert_equal(chosen, best, f"best_workers for {what} ({costs})", mistakes={"all there are": available})
 
 
 @check(

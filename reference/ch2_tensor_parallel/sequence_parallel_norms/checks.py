@@ -1,4 +1,4 @@
-"""Hidden checks of sequence_parallel_norms, in teaching order: forward, norms, copies, pieces, a grid, steps, traffic."""
+"""Hidden checks of sequence_parallel_norms, in teaching order: forward, norms, copies, pieces, grid, steps, bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES |= {"up": (FEATURES, HIDDEN), "down": (HIDDEN, FEATURES), "bias": (FEATUR
 def whole_block(
     x: Array, y: Array, given: dict[str, Array], tokens: slice = slice(None)
 ) -> tuple[Array, dict[str, Array]]:
-    """Return output and gradients of one process; with `tokens`, the gradients as far as these tokens make them."""
+    """Return output and gradients of one process; the copies' gradients only as far as `tokens` make them."""
     z = x + given["positions"]
     spread = np.sqrt(z.var(axis=1, keepdims=True) + 1e-5)
     unit = (z - z.mean(axis=1, keepdims=True)) / spread
@@ -26,15 +26,14 @@ def whole_block(
     output = z + hidden @ given["down"] + given["bias"]
     back = 2 * (output - y) / y.size
     inner = back @ given["down"].T * (hidden > 0)
-    at_normed = inner @ given["up"].T
-    at_unit = at_normed * given["scale"]
-    within = unit * (at_unit * unit).mean(axis=1, keepdims=True)
-    at_z = back + (at_unit - at_unit.mean(axis=1, keepdims=True) - within) / spread
-    positions = np.zeros_like(at_z)
-    positions[tokens] = at_z[tokens]
-    gradients = {"positions": positions, "scale": (at_normed * unit)[tokens].sum(axis=0)}
-    gradients |= {"shift": at_normed[tokens].sum(axis=0), "bias": back[tokens].sum(axis=0)}
-    return output, gradients | {"up": normed.T @ inner, "down": hidden.T @ back}
+    outer = inner @ given["up"].T
+    slope = outer * given["scale"]
+    within = slope.mean(axis=1, keepdims=True) + unit * (slope * unit).mean(axis=1, keepdims=True)
+    at_tokens = {"scale": outer * unit, "shift": outer, "bias": back}
+    gradients = {name: part[tokens].sum(axis=0) for name, part in at_tokens.items()}
+    gradients |= {"positions": np.zeros_like(z), "up": normed.T @ inner, "down": hidden.T @ back}
+    gradients["positions"][tokens] = (back + (slope - within) / spread)[tokens]
+    return output, gradients
 
 
 def piece(name: str, whole: Array, size: int, place: int) -> Array:
@@ -43,56 +42,39 @@ def piece(name: str, whole: Array, size: int, place: int) -> Array:
 
 
 def run_block(
-    student: Student,
-    rng: np.random.Generator,
-    size: int,
-    names: tuple[str, ...] = (),
-    *,
-    replicas: int = 1,
-    steps: int = 1,
-    gloo: bool = False,
+    student: Student, rng: np.random.Generator, size: int, *names: str, replicas: int = 1, steps: int = 1
 ) -> list[RankResult]:
-    """Run `replicas` blocks of `size` ranks each, and compare outputs, and gradients and end values called `names`."""
+    """Run `replicas` blocks of `size` ranks each; compare outputs, and gradients and end values called `names`."""
     given = {name: rng.normal(size=shape) / 2 for name, shape in SHAPES.items()}
     xs, ys = rng.normal(size=(2, replicas, TOKENS, FEATURES))
-    models = [tuple(range(size * replica, size * (replica + 1))) for replica in range(replicas)]
-    peers = [tuple(range(place, size * replicas, size)) for place in range(size)]
-    per_rank = [
-        (tensor(xs[replica]), tensor(ys[replica]), {n: tensor(v) for n, v in given.items()}, steps)
-        + (Group(models[replica]), Group(peers[place]))
-        for replica in range(replicas)
-        for place in range(size)
-    ]
-    results = (student.ranks if gloo else student.simulated)("harness.stepped", per_rank)
-    runs = [whole_block(x, y, given) for x, y in zip(xs, ys, strict=True)]
-    means = {name: np.mean([gradients[name] for _, gradients in runs], axis=0) for name in SHAPES}
-    after = given
+    tensors = {name: tensor(value) for name, value in given.items()}
+    data = [(tensor(x), tensor(y), tensors, steps) for x, y in zip(xs, ys, strict=True)]
+    models = [Group(tuple(range(size * replica, size * (replica + 1)))) for replica in range(replicas)]
+    peers = [Group(tuple(range(place, size * replicas, size))) for place in range(size)]
+    per_rank = [(*data[rank // size], models[rank // size], peers[rank % size]) for rank in range(size * replicas)]
+    results = (student.ranks if steps > 1 else student.simulated)("harness.stepped", per_rank)
+    means, after = [], dict(given)
     for _ in range(steps):
         every = [whole_block(x, y, after)[1] for x, y in zip(xs, ys, strict=True)]
-        after = {n: value - 0.2 * np.mean([gradients[n] for gradients in every], axis=0) for n, value in after.items()}
+        means.append({name: np.mean([gradients[name] for gradients in every], axis=0) for name in SHAPES})
+        after = {name: value - 0.2 * means[-1][name] for name, value in after.items()}
     for result in results:
         replica, place = divmod(result.rank, size)
-        own = slice(place * TOKENS // size, (place + 1) * TOKENS // size)
-        where = f"rank {result.rank} of {len(results)}:"
-        assert_close(
-            result.value["output"],
-            tensor(runs[replica][0][own]),
-            f"{where} output of tokens {own.start} to {own.stop - 1}",
+        own, where = (
+            slice(place * TOKENS // size, (place + 1) * TOKENS // size),
+            f"rank {result.rank} of {len(results)}:",
         )
-        mine = whole_block(xs[replica], ys[replica], given, own)[1]
+        mine = whole_block(xs[replica], ys[replica], given, own)
+        assert_close(
+            result.value["output"], tensor(mine[0][own]), f"{where} output of tokens {own.start} to {own.stop - 1}"
+        )
         for name in names:
-            gradient = piece(name, means[name], size, place)
-            mistakes = {
-                "what this rank's own tokens make of it": piece(name, mine[name], size, place),
-                f"the mean over the {size} ranks of the block, not the sum": gradient / size,
-                f"the sum over the {replicas} sequences, not the mean": gradient * replicas,
-            }
-            assert_close(
-                result.value["gradients"][name], tensor(gradient), f"{where} gradient of {name}", mistakes=mistakes
-            )
-            if steps > 1:
-                what = f"{where} {name} after {steps} steps"
-                assert_close(result.value["after"][name], tensor(piece(name, after[name], size, place)), what)
+            gradient, partial = (piece(name, each[name], size, place) for each in (means[0], mine[1]))
+            mistakes = {"what this rank's own tokens make of it": partial, "1/t of the sum: a mean": gradient / size}
+            what = f"{where} gradient of {name}"
+            assert_close(result.value["gradients"][name], tensor(gradient), what, mistakes=mistakes)
+            end = tensor(piece(name, after[name], size, place))
+            assert_close(result.value["after"][name], end, f"{where} {name} after SGD, {steps} steps")
     return results
 
 
@@ -113,48 +95,45 @@ def check_each_rank_has_its_tokens(student: Student, rng: np.random.Generator) -
 def check_norm_gradients_are_sums_over_all_tokens(student: Student, rng: np.random.Generator) -> None:
     """On one and two ranks every copy of scale and shift gets the gradient of all tokens."""
     for size in (1, 2):
-        run_block(student, rng, size, ("scale", "shift"))
+        run_block(student, rng, size, "scale", "shift")
 
 
 @check(
     hints=(
-        "Which other parameters are copies, and met tokens before the gather or after the scatter?",
-        "Each rank has a gradient in other rows of positions. Are its zeros in the other rows the truth?",
+        "Which other parameters are copies that met only some tokens? The zeros in a gradient may be one rank's truth.",
     )
 )
 def check_every_copy_is_summed(student: Student, rng: np.random.Generator) -> None:
-    """On two and three ranks so do the copies of bias and positions."""
+    """On two and three ranks every copy of bias and positions gets the gradient of all tokens too."""
     for size in (2, 3):
-        run_block(student, rng, size, ("bias", "positions"))
+        run_block(student, rng, size, "bias", "positions")
 
 
 @check(hints=("up and down are used after the gather: which tokens have they met, and who else has these columns?",))
 def check_pieces_keep_their_gradients(student: Student, rng: np.random.Generator) -> None:
     """On four ranks the pieces up and down get their own columns and rows of one process's gradient."""
-    run_block(student, rng, 4, ("up", "down"))
+    run_block(student, rng, 4, "up", "down")
 
 
 @check(
     hints=(
         "Four ranks, two sequences: over which two does a norm's gradient sum, and over which two is it averaged?",
-        "block.group shares a sequence: sum. data_group has other sequences: mean. One all-reduce over all four is neither.",
+        "block.group shares a sequence: sum. data_group has other sequences: mean. All four together are neither.",
     )
 )
 def check_a_grid_sums_and_averages(student: Student, rng: np.random.Generator) -> None:
     """In a grid of two by two, gradients are sums over the ranks of a block and means over the blocks."""
-    run_block(student, rng, 2, tuple(SHAPES), replicas=2)
+    run_block(student, rng, 2, *SHAPES, replicas=2)
 
 
 @check(hints=("Step two begins with new gradient tensors. What does your code remember of the first step?",))
 def check_five_steps_keep_the_copies_equal(student: Student, rng: np.random.Generator) -> None:
     """After five SGD steps on two real ranks every copy and piece is where one process ends."""
-    run_block(student, rng, 2, tuple(SHAPES), steps=5, gloo=True)
+    run_block(student, rng, 2, *SHAPES, steps=5)
 
 
 @check(
-    hints=(
-        "Sum the gradients of the copies once, not activations: the block's gathers and scatters are enough for those.",
-    ),
+    hints=("Sum gradients of the copies, once; for activations the block's gathers and scatters are enough.",),
     judged_by="network",
 )
 def check_traffic_is_that_of_tensor_parallelism(student: Student, rng: np.random.Generator) -> None:
@@ -165,7 +144,7 @@ def check_traffic_is_that_of_tensor_parallelism(student: Student, rng: np.random
             *(int(np.prod(SHAPES[name])) for name in SHAPES if name not in {"up", "down"}),
         ]
         most = sum(2 * (size - 1) * -(-8 * numbers // size) for numbers in bytes_of)
-        for result in run_block(student, rng, size, ("scale",)):
+        for result in run_block(student, rng, size, "scale"):
             moved = sum(call.ring_bytes for call in result.calls)
             what = f"rank {result.rank} of {size} moved {moved} bytes in a ring, expected at most {most}"
             assert moved <= most, f"{what}."

@@ -1,17 +1,17 @@
-"""A block under tensor and sequence parallelism: between the split layers each rank has its own part of the sequence.
+"""A block under tensor and sequence parallelism: between split layers each rank has its own part of the sequence.
 
-    x [s/t, h] -> + positions -> norm -> all-gather [s, h] -> up -> relu -> down -> reduce-scatter [s/t, h] -> + bias -> + x
+    x [s/t, h] + positions -> norm -> all-gather [s, h] -> up -> relu -> down -> reduce-scatter [s/t, h] + bias + x
 
-The all-reduce of plain tensor parallelism, cut in two: an all-gather and a reduce-scatter move (t - 1)/t of s * h numbers
-each, together what the all-reduce moved, and everything between them and outside the split layers needs 1/t of the memory.
+The all-reduce of plain tensor parallelism, cut in two: an all-gather and a reduce-scatter move (t - 1)/t of s * h
+numbers each, together what the all-reduce moved, and what lies outside the split layers needs 1/t of the memory.
 
 A parameter's gradient is a sum over the tokens that used it. Copies of scale, shift, bias and positions have met the
-tokens of their rank only, so each has a part of the sum, and the parts are added: sum, not mean, since the loss is the sum
-of the ranks' losses. `up` and `down` came after the gather: they have met all tokens, and are the only ones of their kind.
+tokens of their rank only, so each has a part of the sum, and the parts are added: sum, not mean, since the loss is the
+sum of the ranks' losses. `up` and `down` come after the gather: they have met all tokens, and no other rank has them.
 Over data-parallel ranks, afterwards, everything is averaged.
 
-Korthikanti et al., Reducing Activation Recomputation, arXiv:2205.05198, section 4.2.2; in Megatron-LM the sum over norms'
-gradients is in finalize_model_grads.
+Korthikanti et al., Reducing Activation Recomputation, arXiv:2205.05198, section 4.2.2; in Megatron-LM the sum over the
+norms' gradients is in finalize_model_grads.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Block(nn.Module):
     """x + positions, then x + (layer norm, two matrices and a bias); `up` and `down` are split, the rest replicated."""
 
     def __init__(self, parameters: dict[str, Tensor], group: dist.ProcessGroup) -> None:
-        """Take the rank's pieces `up` [features, own hidden] and `down` [own hidden, features] and copies of the rest."""
+        """Take pieces `up` [features, own hidden] and `down` [own hidden, features], and copies of the rest."""
         super().__init__()
         self.group = group
         for name in ("positions", "scale", "shift", "up", "down", "bias"):
@@ -85,8 +85,8 @@ class Block(nn.Module):
 def sync_gradients(block: Block, data_group: dist.ProcessGroup) -> None:
     """After backward, give every parameter of `block` its gradient for the optimizer.
 
-    Ranks of `data_group` have the same part of the model and other sequences; ranks of `block.group` have other parts of
-    the model, and other parts of the same sequence.
+    Ranks of `data_group` have the same part of the model and other sequences; ranks of `block.group` have other parts
+    of the model, and other parts of the same sequence.
     """
     for name, parameter in block.named_parameters():
         if name not in {"up", "down"}:

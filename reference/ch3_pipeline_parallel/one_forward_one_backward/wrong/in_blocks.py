@@ -1,6 +1,6 @@
 """As many forwards as may be in flight, then as many backwards, and again.
 
-Caught by: check_no_slower_than_gpipe
+Caught by: check_every_pipeline_finishes
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""Train a pipeline on micro-batches: all forwards, then all backwards.
+
+The loss of the batch is a mean over its labelled tokens, N of them in all micro-batches together:
+
+    L  =  1/N * sum over micro-batches i (sum over the tokens of i)
+    dL/dw  =  sum over i of d(1/N * sum over the tokens of i)/dw
+
+backward adds the outer sum up in .grad; the 1/N is ours. It belongs to the loss and nowhere else: what the stages send
+back is then already dL/dy, and each further division would be one too many. A mean over micro-batch means would give
+every micro-batch the same weight, whatever its number of tokens.
+
+torch's schedules leave the loss as it is and divide each stage's gradients once at the end (`scale_grads=True`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+IGNORED = -100  # the label of a token that has none
+
+
+def backward(stage: nn.Module, inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> float | None:
+    """Add the gradient of the batch's loss to this stage's parameters; return the loss on the last rank, else None.
+
+    Stage r is on rank r of all ranks. Every rank gets the micro-batches: `inputs` [tokens, width] are what the first
+    stage reads and as large as what travels between stages, `labels` [tokens] are for the last.
+    """
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    kept = []
+    for x in inputs:
+        x = (received(x, rank - 1) if rank > 0 else x.clone()).requires_grad_()
+        y = stage(x)
+        if rank < last:
+            dist.send(y.detach(), rank + 1)
+        kept.append((x, y))
+
+    n_labelled = sum(int((label != IGNORED).sum()) for label in labels)
+    loss = 0.0
+    for (x, y), label in zip(kept, labels, strict=True):
+        if rank == last:
+            share = nn.functional.cross_entropy(y, label, ignore_index=IGNORED, reduction="sum") / n_labelled
+            share.backward()
+            loss += share.item()
+        else:
+            y.backward(received(y, rank + 1))  # dL/dy: divided already
+        if rank > 0:
+            dist.send(x.grad, rank - 1)
+    return loss if rank == last else None
+
+
+def received(like: Tensor, source: int) -> Tensor:
+    """Return the next tensor that a rank sends; it is as large as `like`."""
+    room = torch.empty_like(like, requires_grad=False)
+    dist.recv(room, source)
+    return room
