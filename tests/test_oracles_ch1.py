@@ -194,7 +194,8 @@ def test_token_losses_under_ddp_are_the_mean_over_all_tokens() -> None:
         labels = [torch.arange(len(x)) % 2 for x in data]
         labels[-1][0] = -100
         ours, theirs = model_of(0), model_of(0)
-        loss, reported = token_loss(DistributedDataParallel(ours)(data[rank]), labels[rank], dist.group.WORLD)
+        wrapped = DistributedDataParallel(ours)  # kept: its reducer ends with it
+        loss, reported = token_loss(wrapped(data[rank]), labels[rank], dist.group.WORLD)
         loss.backward()
         alone = nn.functional.cross_entropy(theirs(torch.cat(data)), torch.cat(labels))
         alone.backward()
@@ -211,7 +212,8 @@ def test_uneven_epochs_are_those_of_join() -> None:
         ours, theirs = model_of(0), model_of(0)
         batches = [batch_of(10 * rank + i) for i in range(1 + rank)]
         steps = train_epoch(ours, torch.optim.SGD(ours.parameters(), lr=0.1), iter(batches), dist.group.WORLD)
-        joined, optimizer = DistributedDataParallel(theirs), torch.optim.SGD(theirs.parameters(), lr=0.1)
+        joined = DistributedDataParallel(theirs, process_group=dist.new_group(backend="gloo"))
+        optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
         with Join([joined], divide_by_initial_world_size=False):
             for batch in batches:
                 optimizer.zero_grad()

@@ -18,7 +18,7 @@ from grader.ranks import monitor
 from grader.ranks.order import Order
 from grader.ranks.settling import Serve, find_serve, import_modules
 from grader.ranks.status import Status
-from grader.sandbox import kernel, paths
+from grader.sandbox import confinement, kernel
 
 assert sys.platform == "linux", "the other systems have none of this"
 
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     with socket.socket(fileno=int(control_fd)) as control:
         serve = find_serve(serve_name)
         import_before_forking(preload)
-        paths.readable()
+        confinement.rehearse()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads the pipe from now on
         control.send(b"ready")
         while take(control, serve):

@@ -55,6 +55,7 @@ def prepare(policy: Policy) -> Prepared:
 
 
 if sys.platform == "linux":
+    INTERNET, LOCAL = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK), (seccomp.AF_UNIX,)
 
     def _prepare_sandbox(policy: Policy) -> Prepared:
         return Prepared(policy, _ruleset(policy), _program(policy))
@@ -65,10 +66,15 @@ if sys.platform == "linux":
             return landlock.build(readable, writable, tcp=policy.network)
 
     def _program(policy: Policy) -> bytes:
-        internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if policy.network else ()
-        local = (seccomp.AF_UNIX,) if policy.limits.unix_sockets else ()
         with step("seccomp"):
-            return seccomp.build((*internet, *local))
+            return seccomp.build(INTERNET * policy.network + LOCAL * policy.limits.unix_sockets)
+
+    def rehearse() -> None:
+        """Work out what no run changes, so that it is there in every process forked from this one."""
+        paths.hidden()
+        with suppress(OSError):  # of a processor whose system calls are not known, at level B0
+            for families in ((), INTERNET, LOCAL, INTERNET + LOCAL):
+                seccomp.build(families)
 
 else:
 

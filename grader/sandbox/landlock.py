@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,7 +65,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     except (FileNotFoundError, PermissionError):  # what cannot be reached anyway needs no rule
         return
     try:
-        granted = rights if path.is_dir() else rights & MEANT_FOR_FILES
+        granted = rights if stat.S_ISDIR(os.fstat(fd).st_mode) else rights & MEANT_FOR_FILES
         kernel.syscall(ADD_RULE, ruleset, PATH_BENEATH, ctypes.byref(_PathBeneath(granted, fd)), 0)
     finally:
         os.close(fd)

@@ -18,7 +18,6 @@ PRIVATE, BIND = 0x4000 | 0x40000, 0x1000  # 0x40000: and everything below
 NO_SETUID, NO_DEVICES, NO_EXECUTION = 2, 4, 8
 SET_FLAGS, UP_AND_RUNNING = 0x8914, 0x41
 FILES_PER_TMPFS = 1 << 16
-HIDDEN = (Path("/run"), Path("/tmp"))  # where the sockets of other programs lie
 
 
 def enter() -> None:
@@ -44,13 +43,12 @@ def mount_folders(run_dir: Path, scratch: Path, disk_bytes: int) -> list[Path]:
     """Bound scratch and shared memory, hide others' sockets; return what covers `run_dir`, last mounted first."""
     covering: list[Path] = []
     held = os.open(run_dir, os.O_PATH)
-    for folder in HIDDEN:
-        if folder.is_dir() and not any(path.is_relative_to(folder) for path in paths.readable()):
-            _mount_tmpfs(folder, 1 << 20)
-            if run_dir.is_relative_to(folder):
-                run_dir.mkdir(parents=True)
-                kernel.mount("", str(run_dir), source=f"/proc/self/fd/{held}", flags=BIND)
-                covering[:0] = [run_dir, folder]
+    for folder in filter(Path.is_dir, paths.hidden()):
+        _mount_tmpfs(folder, 1 << 20)
+        if run_dir.is_relative_to(folder):
+            run_dir.mkdir(parents=True)
+            kernel.mount("", str(run_dir), source=f"/proc/self/fd/{held}", flags=BIND)
+            covering[:0] = [run_dir, folder]
     os.close(held)
     _mount_tmpfs(Path("/dev/shm"), disk_bytes)
     _mount_tmpfs(scratch, disk_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ SYSTEM = (
     # gloo looks these up, and gives up when it is refused where it would have accepted that nothing is there
     *("/sys/devices", "/sys/class/net", "/sys/bus/pci/devices", "/sys/class/pci_bus"),
 )
+PUBLIC = (Path("/run"), Path("/tmp"))
 WRITABLE = (Path("/dev/null"), Path("/dev/shm"))
 
 
@@ -28,7 +30,14 @@ def readable() -> tuple[Path, ...]:
     packages = [Path(entry) for entry in sys.path if Path(entry).name in {"site-packages", "dist-packages"}]
     interpreter = Path(sys.executable).resolve().parent
     ours = [PACKAGE / part for part in OURS]
-    return tuple(dict.fromkeys([*of_prefixes, *packages, interpreter, *map(Path, SYSTEM), *ours]))
+    wanted = dict.fromkeys([*of_prefixes, *packages, interpreter, *map(Path, SYSTEM), *ours])
+    return tuple(path for path in wanted if os.path.lexists(path))  # false, too, for what is out of reach
+
+
+@functools.cache
+def hidden() -> tuple[Path, ...]:
+    """Return the folders of other programs' sockets that a mount may cover: nothing that ranks read lies in them."""
+    return tuple(folder for folder in PUBLIC if not any(path.is_relative_to(folder) for path in readable()))
 
 
 def exposing() -> Path | None:

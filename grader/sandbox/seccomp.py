@@ -7,10 +7,10 @@ one by one.
 from __future__ import annotations
 
 import ctypes
+import functools
 import platform
 import struct
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grader.sandbox import kernel
@@ -78,12 +78,13 @@ class _Step:
     label: str = ""
 
 
-def build(families: Iterable[int]) -> bytes:
+@functools.cache
+def build(families: tuple[int, ...]) -> bytes:
     """Return the filter program for this machine; raise OSError on one whose system calls are not known."""
     machine = MACHINES.get(platform.machine())
     if machine is None:
         raise OSError(f"the system call numbers of {platform.machine()} are not known")
-    return _assemble(_dispatch(machine) + _branches(tuple(families)))
+    return _assemble(_dispatch(machine) + _branches(families))
 
 
 def _dispatch(machine: Machine) -> list[_Step]:

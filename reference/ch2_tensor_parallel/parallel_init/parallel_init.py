@@ -18,8 +18,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-SPLIT_STREAMS = 1 << 40  # far beyond any seed of copies
-
 
 def init_shard(shape: tuple[int, int], dim: int, seed: int, rank: int, world_size: int) -> Tensor:
     """Return this rank's piece of a weight with `shape` [outputs, inputs], cut along `dim`, Xavier normal."""
@@ -32,7 +30,7 @@ class Dice:
 
     def __init__(self, seed: int, rank: int) -> None:
         """Begin with the group's `seed` as its member number `rank`."""
-        seeds = seed, SPLIT_STREAMS + (seed << 16) + rank
+        seeds = seed, seed + 2718 + rank  # the offset is that of Megatron-LM: rank 0 needs two streams as well
         self.generators = [torch.Generator().manual_seed(each) for each in seeds]
 
     def dropout(self, x: Tensor, p: float, is_split: bool) -> Tensor:

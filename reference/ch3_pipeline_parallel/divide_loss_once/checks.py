@@ -52,15 +52,14 @@ def assert_gradients(
     results = (student.ranks if gloo else student.simulated)("harness.stepped", per_rank, common=(sent,))
     truth = [oracle(stages, batch) for batch in batches]
     flat = [oracle(stages, batch, np.full(len(batch), 1 / len(batch)))[1] for batch in batches]
-    m = len(batches[0])
+    m, last = len(batches[0]), ranks - 1
     for rank, result in enumerate(results):
         for name in ("weight", "bias"):
             expected, of_means = (sum(found[rank][name] for found in each) for each in ([g for _, g in truth], flat))
             mistakes = {
                 f"the sum over the {m} micro-batches, {m} times the mean": m * of_means,
                 "the mean of the micro-batches' means": of_means,
-                f"divided by {m} once more on each of the {ranks - 1 - rank} stages behind": expected
-                / m ** (ranks - 1 - rank),
+                f"divided by {m} once more on each of {last - rank} stages behind": expected / m ** (last - rank),
                 f"divided by the {ranks} ranks as well": expected / ranks,
                 "the gradient of the last call only": truth[-1][1][rank][name],
             }
@@ -70,7 +69,7 @@ def assert_gradients(
     return results, [loss for loss, _ in truth]
 
 
-@check(hints=("One rank, one micro-batch: what does plain training do with the loss? Leave that as it is.",))
+@check(hints=("One rank, one micro-batch: what does plain training do with the loss?",))
 def check_one_micro_batch(student: Student, rng: np.random.Generator) -> None:
     """With one rank and one micro-batch the gradient is that of plain training."""
     assert_gradients(student, rng, 1, [drawn(rng, [5])])
@@ -125,12 +124,7 @@ def check_a_micro_batch_without_labels(student: Student, rng: np.random.Generato
         assert_gradients(student, rng, ranks, [drawn(rng, [3, 2, 4], ignored=[1, 2, 0])])
 
 
-@check(
-    hints=(
-        "What was in .grad before this call? Who may divide it?",
-        "Scale what you add, not what is there: with accumulation .grad holds earlier batches.",
-    )
-)
+@check(hints=("What was in .grad before this call? Scale what you add, not what is there.",))
 def check_two_calls_add_up(student: Student, rng: np.random.Generator) -> None:
     """A second call adds its gradient to the first one's and leaves that as it was."""
     for ranks in (1, 3):

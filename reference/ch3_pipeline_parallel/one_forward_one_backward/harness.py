@@ -6,6 +6,7 @@ from types import ModuleType
 
 import torch
 import torch.distributed as dist
+import torch.fx.experimental.symbolic_shapes  # what y.backward(gradient) would import, slowly, in every rank
 from torch import Tensor
 
 

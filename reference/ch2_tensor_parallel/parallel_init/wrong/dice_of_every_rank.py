@@ -1,0 +1,38 @@
+"""A seed of its own for every rank, so that masks differ.
+
+Caught by: check_copies_drop_alike
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def init_shard(shape: tuple[int, int], dim: int, seed: int, rank: int, world_size: int) -> Tensor:
+    """Return this rank's piece of a weight with `shape` [outputs, inputs], cut along `dim`, Xavier normal."""
+    whole = nn.init.xavier_normal_(torch.empty(shape), generator=torch.Generator().manual_seed(seed))
+    return whole.chunk(world_size, dim)[rank].clone()  # without the clone the whole would stay alive
+
+
+class Dice:
+    """Decide what dropout drops on one rank of a tensor-parallel group."""
+
+    def __init__(self, seed: int, rank: int) -> None:
+        """Begin with the group's `seed` as its member number `rank`."""
+        seeds = seed + rank, seed + 2718 + rank
+        self.generators = [torch.Generator().manual_seed(each) for each in seeds]
+
+    def dropout(self, x: Tensor, p: float, is_split: bool) -> Tensor:
+        """Drop numbers of `x` with probability `p`; `x` is a copy on every rank, or another part if `is_split`."""
+        keep = torch.rand(x.shape, generator=self.generators[is_split]) >= p
+        return x * keep / (1 - p)
+
+    def state(self) -> list[Tensor]:
+        """Return what `restore` needs to go on from here."""
+        return [generator.get_state() for generator in self.generators]
+
+    def restore(self, state: list[Tensor]) -> None:
+        """Go on from where `state` was taken."""
+        for generator, part in zip(self.generators, state, strict=True):
+            generator.set_state(part)

@@ -1,0 +1,50 @@
+"""Adds the two uses first and averages over the replicas then; counts each copy for its share."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def start(stage: nn.Module, ends: dist.ProcessGroup) -> None:
+    """Give the last stage the first stage's embedding; only these two have one, and only they are in `ends`."""
+    if stage.tied is not None:
+        dist.broadcast(stage.tied.detach(), src=dist.get_global_rank(ends, 0), group=ends)
+
+
+def reduce_gradients(stage: nn.Module, replicas: dist.ProcessGroup, ends: dist.ProcessGroup) -> None:
+    """Give every parameter of the stage its gradient for the batches of all replicas."""
+    if stage.tied is not None:
+        dist.all_reduce(stage.tied.grad, group=ends)
+    for parameter in stage.parameters():
+        dist.all_reduce(parameter.grad, group=replicas)
+        parameter.grad /= dist.get_world_size(replicas)
+
+
+def grad_norm(stage: nn.Module, pipeline: dist.ProcessGroup) -> float:
+    """Return the norm of the whole model's gradient on each rank of the pipeline."""
+    copies = min(2, dist.get_world_size(pipeline))
+    shares = [p.grad.square().sum() / (copies if p is stage.tied else 1) for p in stage.parameters()]
+    squares = sum(shares)
+    dist.all_reduce(squares, group=pipeline)
+    return math.sqrt(squares)
+
+
+def update(
+    stage: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    replicas: dist.ProcessGroup,
+    ends: dist.ProcessGroup,
+    pipeline: dist.ProcessGroup,
+    max_norm: float,
+) -> float:
+    """Reduce the gradients, scale them down to `max_norm` if they are longer, step; return the norm before."""
+    reduce_gradients(stage, replicas, ends)
+    norm = grad_norm(stage, pipeline)
+    for parameter in stage.parameters():
+        parameter.grad *= min(1.0, max_norm / norm)  # the same factor on every rank
+    optimizer.step()
+    return norm
