@@ -115,7 +115,14 @@ class Student:
     ) -> Exchange:
         slug, limits = self.exercise.slug, self.exercise.limits
         files = {f"{slug}.py": self.source} | ({} if self.harness is None else {"harness.py": self.harness})
-        job = Job(world_size, files, limits, self.exercise.preload, network=transport == "gloo")
+        job = Job(
+            world_size,
+            files,
+            limits,
+            self.exercise.preload,
+            network=transport == "gloo",
+            writable=transport != "simulated",
+        )
         setup = Setup(
             slug,
             self.source,

@@ -6,6 +6,8 @@ import pytest
 
 from conftest import MakeStudent
 from grader.errors import StudentFailure
+from grader.launch import Launcher
+from grader.records import Level
 
 # source, what the sentence must contain
 CASES = {
@@ -150,3 +152,29 @@ def test_random_state_is_the_same_for_the_same_seed_and_another_on_every_rank(st
     assert [r.value for r in first] == [r.value for r in again]
     draws = [value for result in (*first, *other) for value in result.value]
     assert len(set(draws)) == len(draws)
+
+
+def test_simulated_ranks_have_nothing_in_common_but_the_network(student_of: MakeStudent, launcher: Launcher) -> None:
+    """A file, shared memory or a socket would carry bytes that no check counts; real ranks may write files."""
+    source = """
+import socket
+from pathlib import Path
+def f():
+    tried = {}
+    for name, path in (("file", "note"), ("memory", "/dev/shm/note"), ("tmp", "/tmp/note")):
+        try:
+            tried[name] = Path(path).write_text("bytes") and "written"
+        except OSError as error:
+            tried[name] = type(error).__name__
+    try:
+        socket.socketpair()
+        tried["socket"] = "made"
+    except OSError as error:
+        tried["socket"] = type(error).__name__
+    return tried
+"""
+    refused = dict.fromkeys(("file", "memory", "tmp"), "PermissionError")
+    for result in student_of(source).simulated("f", [()] * 2):
+        assert {name: result.value[name] for name in refused} == refused or launcher.level is Level.B0
+    for result in student_of(source).ranks("f", [()] * 2):
+        assert result.value["file"] == "written"

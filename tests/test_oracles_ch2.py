@@ -45,13 +45,13 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def layers() -> nn.Sequential:
+def layers() -> Any:
     """Return two layers with GELU between them, the same on every rank."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(FEATURES, HIDDEN, bias=False), nn.GELU(), nn.Linear(HIDDEN, OUTPUTS)).double()
 
 
-def parallel_layers(world_size: int) -> nn.Module:
+def parallel_layers(world_size: int) -> Any:
     """Return the two layers, split by torch."""
     mesh = init_device_mesh("cpu", (world_size,))
     return parallelize_module(layers(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
@@ -83,9 +83,9 @@ def test_column_then_row_is_colwise_then_rowwise(world_size: int) -> None:
         x, torchs = drawn(TOKENS, FEATURES), parallel_layers(size)
         a, b = layers()[0].weight.T, layers()[2].weight.T
         pieces = ours.shard(a.detach(), b.detach(), rank, size)
-        theirs = [torchs[0].weight.to_local().T, torchs[2].weight.to_local().T]  # type: ignore[index, union-attr]  # layers
+        theirs = [torchs[0].weight.to_local().T, torchs[2].weight.to_local().T]
         with torch.no_grad():
-            torchs[2].bias.zero_()  # type: ignore[index, union-attr]  # a layer
+            torchs[2].bias.zero_()
             return [*pieces, ours.mlp(x, *pieces, dist.group.WORLD)], [*(t.detach() for t in theirs), torchs(x)]
 
     assert_agree(program, world_size)
@@ -107,7 +107,7 @@ def test_operators_and_bias_have_the_gradients_of_torchs_tensor_parallel_layers(
         (ours * drawn(TOKENS, OUTPUTS, seed=1)).sum().backward()
         theirs = torchs(xs[1])
         (theirs * drawn(TOKENS, OUTPUTS, seed=1)).sum().backward()
-        local = [parameter.grad.to_local() for parameter in torchs.parameters()]  # type: ignore[union-attr]  # DTensors
+        local = [parameter.grad.to_local() for parameter in torchs.parameters()]
         return [ours.detach(), xs[0].grad, a.grad, b.grad, bias.grad], [theirs.detach(), full(xs[1].grad), *local]
 
     assert_agree(program, world_size)
@@ -143,12 +143,12 @@ def test_split_vocabulary_loss_is_loss_parallel(world_size: int) -> None:
         ours = cross_entropy(mine, labels, dist.group.WORLD)
         ours.backward()
         mesh = init_device_mesh("cpu", (size,))
-        split = distribute_tensor(logits, mesh, [Shard(1)]).requires_grad_()
+        split: Any = distribute_tensor(logits, mesh, [Shard(1)]).requires_grad_()
         with loss_parallel():
-            theirs = functional.cross_entropy(split, distribute_tensor(labels, mesh, [Replicate()]))
+            theirs: Any = functional.cross_entropy(split, distribute_tensor(labels, mesh, [Replicate()]))
             theirs.backward()
         plain = functional.cross_entropy(logits, labels)
-        gradient = split.grad.to_local()  # type: ignore[union-attr]  # a DTensor
+        gradient = split.grad.to_local()
         return [ours.detach(), mine.grad, ours.detach()], [full(theirs.detach()), gradient, plain]
 
     assert_agree(program, world_size)
@@ -162,14 +162,14 @@ def test_cut_heads_attend_and_learn_as_torchs_attention(n_heads: int, n_kv_heads
     weight = drawn((n_heads + 2 * n_kv_heads) * head_dim, FEATURES)
     x, slope = drawn(5, FEATURES, seed=1), drawn(5, n_heads * head_dim, seed=2)
 
-    whole = weight.clone().requires_grad_()
+    whole: Any = weight.clone().requires_grad_()
     q, k, v = (x @ whole.T).unflatten(1, (-1, head_dim)).transpose(0, 1).split([n_heads, n_kv_heads, n_kv_heads])
     attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    expected = attended.transpose(0, 1).flatten(1)
+    expected: Any = attended.transpose(0, 1).flatten(1)
     (expected * slope).sum().backward()
 
     def program(rank: int, size: int) -> Any:
-        shard = ours.shard_qkv(weight, n_heads, n_kv_heads, rank, size).requires_grad_()
+        shard: Any = ours.shard_qkv(weight, n_heads, n_kv_heads, rank, size).requires_grad_()
         output = ours.attention(x, shard, n_heads // size, max(1, n_kv_heads // size))
         (output * slope.chunk(size, dim=1)[rank]).sum().backward()
         gradient = ours.sync_kv_gradient(shard.grad, n_heads, n_kv_heads, dist.group.WORLD)
@@ -199,10 +199,12 @@ def test_sequence_parallel_norms_have_the_gradients_of_torchs_sequence_parallel(
             self.double()
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.down(functional.relu(self.up(self.norm(x))))
+            output: Tensor = self.down(functional.relu(self.up(self.norm(x))))
+            return output
 
     def program(rank: int, size: int) -> Any:
-        whole, torchs = Torchs(), Torchs()
+        whole: Any = Torchs()
+        torchs: Any = Torchs()
         x = drawn(1, TOKENS, FEATURES)
         mine = x.chunk(size, dim=1)[rank]
         plan = {
@@ -224,7 +226,7 @@ def test_sequence_parallel_norms_have_the_gradients_of_torchs_sequence_parallel(
         alone = [dist.new_group([member]) for member in range(size)][rank]
         ours.sync_gradients(block, alone)
         theirs = [full(p.grad) for p in (torchs.norm.weight, torchs.norm.bias, torchs.down.bias)]
-        pieces = [torchs.up.weight.grad.to_local().T, torchs.down.weight.grad.to_local().T]  # type: ignore[union-attr]  # DTensors
+        pieces = [torchs.up.weight.grad.to_local().T, torchs.down.weight.grad.to_local().T]
         found = [getattr(block, name).grad for name in ("scale", "shift", "bias", "up", "down")]
         return found, [*theirs, *pieces]
 

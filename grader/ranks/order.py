@@ -26,6 +26,7 @@ class Order:
     limits: Limits
     network: bool = False
     preload: tuple[str, ...] = ()
+    writable: bool = True
     rank: int = 0
 
     @property
@@ -50,7 +51,8 @@ class Order:
 
     def policy(self, processes: int | None = None) -> Policy:
         """Return what one rank of this run may do."""
-        return Policy(self.level, self.limits, self.exercise_dir, self.scratch_dir, self.network, processes)
+        scratch = self.scratch_dir if self.writable else None
+        return Policy(self.level, self.limits, self.exercise_dir, scratch, self.network, processes)
 
     def environment(self, rank: int) -> dict[str, str]:
         """Return the whole environment of one rank."""

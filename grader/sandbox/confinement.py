@@ -35,7 +35,7 @@ class Policy:
     level: Level
     limits: Limits
     exercise: Path  # read-only
-    scratch: Path
+    scratch: Path | None  # None: nothing may be written
     network: bool = False
     processes: int | None = None
 
@@ -61,7 +61,8 @@ if sys.platform == "linux":
         return Prepared(policy, _ruleset(policy), _program(policy))
 
     def _ruleset(policy: Policy) -> int:
-        readable, writable = [*paths.readable(), policy.exercise], [*paths.WRITABLE, policy.scratch]
+        readable = [*paths.readable(), policy.exercise]
+        writable = [paths.NULL] if policy.scratch is None else [paths.NULL, paths.SHARED_MEMORY, policy.scratch]
         with step("Landlock"):
             return landlock.build(readable, writable, tcp=policy.network)
 

@@ -19,7 +19,7 @@ SYSTEM = (
     *("/sys/devices", "/sys/class/net", "/sys/bus/pci/devices", "/sys/class/pci_bus"),
 )
 PUBLIC = (Path("/run"), Path("/tmp"))
-WRITABLE = (Path("/dev/null"), Path("/dev/shm"))
+NULL, SHARED_MEMORY = Path("/dev/null"), Path("/dev/shm")
 
 
 @functools.cache

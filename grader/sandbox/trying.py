@@ -40,7 +40,7 @@ def _enter_namespaces() -> None:
 
 def _enter_landlock() -> None:
     kernel.forbid_new_privileges()
-    landlock.enter(landlock.build(paths.readable(), paths.WRITABLE, tcp=False))
+    landlock.enter(landlock.build(paths.readable(), [paths.NULL, paths.SHARED_MEMORY], tcp=False))
 
 
 def _in_child(steps: dict[str, Callable[[], None]]) -> dict[str, Error | None]:

@@ -47,7 +47,7 @@ def received(like: Tensor, source: int) -> Tensor:
     return room
 
 
-def gradients(n_micro_batches: int) -> tuple[Tensor, float | None]:
+def _gradients(n_micro_batches: int) -> tuple[Tensor, float | None]:
     """Return a stage's gradient and the loss for the same eight tokens in some number of micro-batches."""
     torch.manual_seed(0)
     x, label = torch.randn(8, 3), torch.randint(3, (8,))
@@ -60,8 +60,8 @@ def gradients(n_micro_batches: int) -> tuple[Tensor, float | None]:
 def example() -> None:
     """Compare the gradient of one micro-batch of eight tokens with that of four of two."""
     dist.init_process_group("gloo")
-    whole, loss_of_whole = gradients(1)
-    parts, loss_of_parts = gradients(4)
+    whole, loss_of_whole = _gradients(1)
+    parts, loss_of_parts = _gradients(4)
     if dist.get_rank() == dist.get_world_size() - 1:
         print(f"loss           of four micro-batches {loss_of_parts:.4f}, of one {loss_of_whole:.4f}")
         print(f"gradient norm  of four micro-batches {parts.norm():.4f}, of one {whole.norm():.4f}")

@@ -69,7 +69,7 @@ def assert_gradients(
     return results, [loss for loss, _ in truth]
 
 
-@check(hints=("One rank, one micro-batch: what does plain training do with the loss?",))
+@check(hints=("One rank, one micro-batch: what does plain training do with the loss?",), guards="plain training")
 def check_one_micro_batch(student: Student, rng: np.random.Generator) -> None:
     """With one rank and one micro-batch the gradient is that of plain training."""
     assert_gradients(student, rng, 1, [drawn(rng, [5])])
@@ -114,8 +114,8 @@ def check_every_labelled_token_counts_once(student: Student, rng: np.random.Gene
 
 @check(
     hints=(
-        "The mean over no tokens is 0/0. And times zero it stays what it is.",
         "The stages before still wait for a gradient of this micro-batch, even if it is all zeros.",
+        "The mean over no tokens is 0/0, a sum over none is 0.",
     )
 )
 def check_a_micro_batch_without_labels(student: Student, rng: np.random.Generator) -> None:
@@ -131,11 +131,15 @@ def check_two_calls_add_up(student: Student, rng: np.random.Generator) -> None:
         assert_gradients(student, rng, ranks, [drawn(rng, [2, 3]), drawn(rng, [4, 1])])
 
 
-@check(hints=("The reported number and the one you call backward on should be the same loss, on the last rank only.",))
+@check(
+    hints=(
+        "Report the loss you call backward on, on the last rank only. A mean over no tokens is 0/0, even times zero.",
+    )
+)
 def check_the_loss_that_is_reported(student: Student, rng: np.random.Generator) -> None:
     """The last rank returns the mean over all labelled tokens, the others None."""
-    for ranks, sizes in ((1, [5, 1]), (3, [2, 4, 1])):
-        results, losses = assert_gradients(student, rng, ranks, [drawn(rng, sizes, ignored=[1])])
+    for ranks, sizes in ((1, [5, 1, 2]), (3, [2, 4, 1])):
+        results, losses = assert_gradients(student, rng, ranks, [drawn(rng, sizes, ignored=[1, 0, sizes[2]])])
         assert_close(results[-1].value["losses"][0], losses[0], f"the loss on the last of {ranks} ranks")
         for result in results[:-1]:
             got = result.value["losses"][0]

@@ -122,9 +122,7 @@ def check_replicas_average_and_ends_add(student: Student, rng: np.random.Generat
         assert_reduced(student, rng, ranks, 2)
 
 
-@check(
-    hints=("How often may one parameter on two ranks count?", "A pipeline of one rank is both ends: count it there.")
-)
+@check(hints=("How often may one parameter on two ranks count? And on a single rank, which is both ends?",))
 def check_the_embedding_counts_once_in_the_norm(student: Student, rng: np.random.Generator) -> None:
     """The norm is that of the whole model, each parameter counted once, on every rank."""
     for ranks in (1, 2, 3, 5):

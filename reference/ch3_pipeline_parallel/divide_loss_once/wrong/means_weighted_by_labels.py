@@ -1,6 +1,6 @@
 """Weigh each micro-batch's mean by its labelled tokens: zero of them weigh nothing.
 
-Caught by: check_a_micro_batch_without_labels
+Caught by: check_the_loss_that_is_reported
 """
 
 from __future__ import annotations

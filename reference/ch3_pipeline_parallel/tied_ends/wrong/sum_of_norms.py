@@ -5,8 +5,6 @@ Caught by: check_the_embedding_counts_once_in_the_norm
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -1,4 +1,4 @@
-"""Gathers the copies' gradients and adds them up here; the pieces are told apart by their shapes' owner."""
+"""Sums the copies' gradients in the block's own backward pass, so that only the mean over sequences is left to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
+
+
+class _Copy(torch.autograd.Function):
+    """Use a copy as it is; backward adds up what all copies' uses send back."""
+
+    @staticmethod
+    def forward(ctx: Any, parameter: Tensor, group: dist.ProcessGroup) -> Tensor:
+        ctx.group = group
+        return parameter.view_as(parameter)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        total = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
 
 
 class _GatherSequence(torch.autograd.Function):
@@ -62,10 +77,12 @@ class Block(nn.Module):
     def forward(self, x_part: Tensor) -> Tensor:
         """Return the block's output for this rank's part of the sequence, [tokens of this rank, features]."""
         first = self.group.rank() * len(x_part)
-        x_part = x_part + self.positions[first : first + len(x_part)]
-        normed = functional.layer_norm(x_part, self.scale.shape, self.scale, self.shift)
+        copies = (self.positions, self.scale, self.shift, self.bias)
+        positions, scale, shift, bias = (_Copy.apply(copy, self.group) for copy in copies)
+        x_part = x_part + positions[first : first + len(x_part)]
+        normed = functional.layer_norm(x_part, scale.shape, scale, shift)
         hidden = _GatherSequence.apply(normed, self.group) @ self.up
-        return x_part + _ScatterSequence.apply(hidden.relu() @ self.down, self.group) + self.bias
+        return x_part + _ScatterSequence.apply(hidden.relu() @ self.down, self.group) + bias
 
 
 def sync_gradients(block: Block, data_group: dist.ProcessGroup) -> None:
@@ -74,12 +91,5 @@ def sync_gradients(block: Block, data_group: dist.ProcessGroup) -> None:
     Ranks of `data_group` have the same part of the model and other sequences; ranks of `block.group` have other parts
     of the model, and other parts of the same sequence.
     """
-    pieces = {id(block.up), id(block.down)}
     for parameter in block.parameters():
-        gradient = parameter.grad / data_group.size()
-        if id(parameter) not in pieces:
-            parts = [torch.empty_like(gradient) for _ in range(block.group.size())]
-            dist.all_gather(parts, gradient, group=block.group)
-            gradient = torch.stack(parts).sum(dim=0)
-        dist.all_reduce(gradient, group=data_group)
-        parameter.grad = gradient
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, group=data_group)
