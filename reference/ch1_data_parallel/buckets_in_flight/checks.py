@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -14,21 +15,23 @@ Step = Sequence[Mapping[int, float]]  # by rank: parameters as they become ready
 ALPHA_S, BETA, LAYERS = 2e-6, 1e-9, (600, 1200, 600, 600)
 
 
-def play(student: Student, rng: np.random.Generator, sizes: Sizes, cap_bytes: int, *steps: Step) -> list[RankResult]:
-    """Play steps on simulated ranks and compare every gradient on every rank with the mean over the ranks."""
-    drawn = [[{n: rng.normal(size=sizes[n]) for n in own} for own in step] for step in steps]
-    per_rank: list[tuple[list[list[tuple[int, Tensor, float]]]]] = [([],) for _ in steps[0]]
-    for (rank, (own,)), (i, step) in product(enumerate(per_rank), enumerate(steps)):
-        own.append([(n, tensor(drawn[i][rank][n]), s) for n, s in step[rank].items()])
-    common = (list(sizes), cap_bytes, Group())
-    results = student.simulated("harness.averaged", per_rank, common=common, alpha_s=ALPHA_S, beta_s_per_byte=BETA)
+def play(student: Student, rng: Any, sizes: Sizes, cap_bytes: int, *steps: Step, groups: int = 1) -> list[RankResult]:
+    """Play steps on each of some groups of simulated ranks and compare every gradient with the mean over its group."""
+    p, ranks = len(steps[0]), range(groups * len(steps[0]))
+    drawn = [[{n: rng.normal(size=sizes[n]) for n in step[rank % p]} for rank in ranks] for step in steps]
+    group_of = [tuple(range(rank - rank % p, rank - rank % p + p)) for rank in ranks]
+    backwards: list[list[list[tuple[int, Tensor, float]]]] = [[] for _ in ranks]
+    for (rank, own), (i, step) in product(enumerate(backwards), enumerate(steps)):
+        own.append([(n, tensor(drawn[i][rank][n]), s) for n, s in step[rank % p].items()])
+    per_rank = [(own, Group(group_of[rank]), list(sizes), cap_bytes) for rank, own in enumerate(backwards)]
+    results = student.simulated("harness.averaged", per_rank, alpha_s=ALPHA_S, beta_s_per_byte=BETA)
     for result, (i, gradients), n in product(results, enumerate(drawn), range(len(sizes))):
-        used = [own[n] for own in gradients if n in own]
+        used = [gradients[other][n] for other in group_of[result.rank] if n in gradients[other]]
         total, got = np.sum([np.zeros(sizes[n]), *used], axis=0), result.value[i][n]
-        known = {"the sum over the ranks": total, "the mean over the ranks that used it": total / max(1, len(used))}
-        what = f"{len(results)} ranks, step {i + 1}: rank {result.rank}: gradient of parameter {n}"
+        known = {"the sum over the ranks": total, "the mean over those that used it": total / max(1, len(used))}
+        what = f"{p} ranks, step {i + 1}: rank {result.rank}: gradient of parameter {n}"
         if used or got is not None:  # what nobody used may stay without
-            assert_close(got, tensor(total / len(results)), what, mistakes=known)
+            assert_close(got, tensor(total / p), what, mistakes=known)
     return results
 
 
@@ -75,12 +78,12 @@ def check_one_bucket_brings_the_mean(student: Student, rng: np.random.Generator)
 
 
 @check(
-    hints=("Each bucket has a handle of its own. Has every one been waited for before its tensor is read?",)
+    hints=("Each bucket has a handle of its own. Has it been waited for, by the right group, before it is read?",)
 )
 def check_every_bucket_is_waited_for(student: Student, rng: np.random.Generator) -> None:
-    """With several buckets every parameter has its mean, on 2, 3 and 4 ranks."""
-    for ranks in (2, 3, 4):
-        play(student, rng, [4, 1, 3, 2, 5], 40, step(*[(4, 3, 2, 1, 0)] * ranks))
+    """With several buckets every parameter has its mean, on 2 and 4 ranks and in two groups of 3 side by side."""
+    for ranks, groups in ((2, 1), (4, 1), (3, 2)):
+        play(student, rng, [4, 1, 3, 2, 5], 40, step(*[(4, 3, 2, 1, 0)] * ranks), groups=groups)
 
 
 @check(
@@ -96,8 +99,8 @@ def check_buckets_are_packed_from_the_end(student: Student, rng: np.random.Gener
         expected = [8 * sum(sizes[n] for n in bucket) for bucket in packed(sizes, cap_bytes)]
         for result in play(student, rng, sizes, cap_bytes, step(*[range(len(sizes) - 1, -1, -1)] * 2)):
             sent = [call.payload_bytes for call in result.calls if call.op == "all_reduce"]
-            what = f"parameters of {sizes} float64 numbers, a cap of {cap_bytes} bytes: rank {result.rank}'s"
-            assert sent == expected, f"{what} buckets have {sent} bytes, expected {expected}."
+            what = f"parameters of {sizes} float64 numbers, a cap of {cap_bytes} bytes: rank {result.rank}'s buckets"
+            assert sent == expected, f"{what} have {sent} bytes, expected {expected}."
 
 
 @check(

@@ -14,9 +14,9 @@ from grader.ranks.simulated import compute
 def averaged(
     submission: ModuleType,
     steps: list[list[tuple[int, Tensor, float]]],
+    group: dist.ProcessGroup,
     sizes: list[int],
     cap_bytes: int,
-    group: dist.ProcessGroup,
 ) -> list[list[Tensor | None]]:
     """Return every parameter's gradient after each step.
 
@@ -43,5 +43,5 @@ def average_of_ranks(submission: ModuleType, world_size: float) -> float:
     assert dist.get_world_size() == world_size
     gradient = torch.full((1,), dist.get_rank() + 1.0, dtype=torch.float64)
     backward = [(number, gradient.clone(), 1e-6) for number in (2, 1, 0)]
-    [after] = averaged(submission, [backward], [1, 1, 1], 8, dist.group.WORLD)
+    [after] = averaged(submission, [backward], dist.group.WORLD, [1, 1, 1], 8)
     return float(after[0])

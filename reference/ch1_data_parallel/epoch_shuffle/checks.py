@@ -113,14 +113,16 @@ def check_an_evaluation_sees_each_sample_once(student: Student) -> None:
         assert even, f"{what}: the lists have the lengths {lengths}, expected a difference of at most one."
 
 
-def assert_mean(student: Student, parts: list[tuple[float, int]]) -> None:
-    """Take the mean over simulated ranks with these sums and counts."""
-    totals, counts = (np.array(column, dtype=np.float64) for column in zip(*parts, strict=True))
-    expected, held = float(totals.sum() / counts.sum()), counts > 0
-    mistakes = {"the mean of the ranks' means": float(np.mean(totals[held] / counts[held]))}
-    for result in student.simulated("global_mean", [(*part, Group()) for part in parts]):
-        what = f"rank {result.rank} of {len(parts)}, with {parts[result.rank][1]} samples: the mean"
-        assert_close(result.value, expected, what, mistakes=mistakes)
+def assert_mean(student: Student, parts: list[tuple[float, int]], *groups: tuple[int, ...]) -> None:
+    """Take the mean over each group of simulated ranks, by default all, with these sums and counts."""
+    group_of = {rank: group for group in groups or [tuple(range(len(parts)))] for rank in group}
+    for result in student.simulated("global_mean", [(*part, Group(group_of[i])) for i, part in enumerate(parts)]):
+        group = group_of[result.rank]
+        totals, counts = np.array([parts[member] for member in group], dtype=np.float64).T
+        held = counts > 0
+        mistakes = {"the mean of the ranks' means": float(np.mean(totals[held] / counts[held]))}
+        what = f"rank {result.rank} of {list(group)}, with {parts[result.rank][1]} samples: the mean"
+        assert_close(result.value, float(totals.sum() / counts.sum()), what, mistakes=mistakes)
 
 
 @check(
@@ -131,9 +133,9 @@ def assert_mean(student: Student, parts: list[tuple[float, int]]) -> None:
     )
 )
 def check_every_sample_has_the_same_weight(student: Student, rng: np.random.Generator) -> None:
-    """Every rank gets the mean over all samples, however many each rank has, in float64."""
-    for counts in ([11, 10], [1, 1000, 7], [4, 3, 3, 3]):
-        assert_mean(student, [(float(rng.normal(3, 1, size=count).sum()), count) for count in counts])
+    """Every rank gets the mean over all samples of its group, however many each rank has, in float64."""
+    for counts, groups in (([11, 10], ()), ([1, 1000, 7], ()), ([4, 3, 3, 3, 9], [(0, 1), (2, 3, 4)])):
+        assert_mean(student, [(float(rng.normal(3, 1, size=count).sum()), count) for count in counts], *groups)
 
 
 @check(

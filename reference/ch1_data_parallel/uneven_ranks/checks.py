@@ -11,6 +11,7 @@ from grader.judging import Group, RankResult, Student, assert_close, assert_equa
 
 Array = np.ndarray[Any, Any]
 Batches = list[list[tuple[Array, Array]]]  # by rank and step
+Verb = Callable[..., list[RankResult]]
 INPUTS, OUTPUTS = 3, 2
 
 
@@ -22,20 +23,27 @@ def drawn(rng: np.random.Generator, sizes: Sequence[Sequence[int]]) -> Batches:
 class Epoch:
     """Train on ranks with batches of their own, and know what one process would have done."""
 
-    def __init__(self, verb: Callable[..., list[RankResult]], rng: np.random.Generator, batches: Batches) -> None:
-        """Draw a model and train."""
+    def __init__(self, verb: Verb, rng: np.random.Generator, batches: Batches, groups: int = 1) -> None:
+        """Draw a model and train; the ranks are cut into groups of equal size, each of which is on its own."""
         sizes = [[len(x) for x, _ in own] for own in batches]
-        self.batches, self.words = batches, f"batches of {sizes} samples by rank"
+        self.batches, self.words, self.p = batches, f"batches of {sizes} samples by rank", len(batches) // groups
         self.start = {"weight": rng.normal(size=(OUTPUTS, INPUTS)), "bias": rng.normal(size=OUTPUTS)}
-        pairs = [([(tensor(x), tensor(y)) for x, y in own],) for own in batches]
-        common = (tensor(self.start["weight"]), tensor(self.start["bias"]), Group())
-        self.results = verb("harness.trained", pairs, common=common)
+        pairs = [[(tensor(x), tensor(y)) for x, y in own] for own in batches]
+        per_rank = [(own, Group(self.group_of(rank))) for rank, own in enumerate(pairs)]
+        common = (tensor(self.start["weight"]), tensor(self.start["bias"]))
+        self.results = verb("harness.trained", per_rank, common=common)
 
-    def expected(self, weigh: Callable[[list[int]], list[float]]) -> list[dict[str, Array]]:
+    def group_of(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks that train with this one."""
+        first = rank - rank % self.p
+        return tuple(range(first, first + self.p))
+
+    def expected(self, rank: int, weigh: Callable[[list[int]], list[float]]) -> list[dict[str, Array]]:
         """Return the model after each step of one process; `weigh` gives each present batch's weight from its sizes."""
         model, speed, after = dict(self.start), dict.fromkeys(self.start, 0.0), []
-        for step in range(max(map(len, self.batches))):
-            present = [own[step] for own in self.batches if len(own) > step]
+        group = [self.batches[member] for member in self.group_of(rank)]
+        for step in range(max(map(len, group))):
+            present = [own[step] for own in group if len(own) > step]
             if any(np.isnan(y).any() for _, y in present):
                 break
             gradients = {name: np.zeros_like(value) for name, value in model.items()}
@@ -50,15 +58,14 @@ class Epoch:
 
     def compare(self) -> None:
         """Compare the number of steps and the model after each, on every rank."""
-        ranks = len(self.batches)
-        expected = self.expected(lambda sizes: [size / sum(sizes) for size in sizes])
         known = {
-            "a step with one vote for each rank, also those without data": lambda sizes: [1 / ranks] * len(sizes),
+            "a step with one vote for each rank, also those without data": lambda sizes: [1 / self.p] * len(sizes),
             "a step with one vote for each batch, however large": lambda sizes: [1 / len(sizes)] * len(sizes),
             "a step with the sum of the ranks' gradients": lambda sizes: [1.0] * len(sizes),
         }
-        mistakes = {name: self.expected(weigh) for name, weigh in known.items()}
         for result in self.results:
+            expected = self.expected(result.rank, lambda sizes: [size / sum(sizes) for size in sizes])
+            mistakes = {name: self.expected(result.rank, weigh) for name, weigh in known.items()}
             after, where = result.value["after"], f"{self.words}: rank {result.rank}"
             assert_equal(len(after), len(expected), f"{where}: the number of steps that the optimizer took")
             for step, model in enumerate(expected):
@@ -106,9 +113,10 @@ def check_everybody_goes_on_until_all_are_done(student: Student, rng: np.random.
     )
 )
 def check_each_sample_of_a_step_weighs_the_same(student: Student, rng: np.random.Generator) -> None:
-    """Each step has the gradient of all its samples, on every rank, whichever ranks and batches they come from."""
+    """Each step has the gradient of all its group's samples, whichever ranks and batches they come from."""
     for sizes in ([[4], [4, 4]], [[2, 2], [2], [2, 2, 2]], [[5, 1], [2, 3]], [[1, 4, 2], [], [3, 1]], [[], [3, 1]]):
         Epoch(student.simulated, rng, drawn(rng, sizes)).compare()
+    Epoch(student.simulated, rng, drawn(rng, [[2, 1], [3], [1], [4, 2, 1]]), groups=2).compare()
 
 
 @check(

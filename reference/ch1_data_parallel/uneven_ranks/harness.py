@@ -36,9 +36,9 @@ class RecordingSgd:
 def trained(
     submission: ModuleType,
     batches: list[tuple[Tensor, Tensor]],
+    group: dist.ProcessGroup,
     weight: Tensor,
     bias: Tensor,
-    group: dist.ProcessGroup,
 ) -> dict[str, Any]:
     """Return the number of steps that `train_epoch` counted, and weight and bias after each."""
     model = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)

@@ -44,5 +44,5 @@ class Dice:
 
     def restore(self, state: list[Tensor]) -> None:
         """Go on from where `state` was taken."""
-        for generator, part in zip(self.generators, state, strict=True):
-            generator.set_state(part)
+        self.generators[0].set_state(state[0])
+        self.generators[1].set_state(state[1])
