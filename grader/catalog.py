@@ -21,8 +21,9 @@ _CHAPTER = re.compile(r"ch(\d+)_[a-z0-9_]+")
 _SLUG = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "pytest", "rich", "grader", "checks", "harness", "held_out"}
 _IMPORT = re.compile(r"^(?:from|import)[ ]+(?:\w+,[ ]*)*((?:numpy|torch)(?:\.\w+)*)\b", re.MULTILINE)
-_WRAPPER = re.compile(
-    r"\b(?:DistributedDataParallel|fully_shard|DTensor|distribute_tensor|parallelize_module|DeviceMesh|init_device_mesh)\b"
+_COMPILED = re.compile(  # what imports torch._dynamo when it is first used
+    r"\boptim\.[A-Z]\w+\("
+    r"|\b(?:DistributedDataParallel|fully_shard|DTensor|distribute_tensor|parallelize_module|DeviceMesh|init_device_mesh)\b"
 )
 _JUDGES = ("value", "network", "observation")
 _TRANSPORTS = ("none", "simulated", "gloo")
@@ -189,8 +190,8 @@ def _preload(*files: Path) -> tuple[str, ...]:
     """
     texts = [read(file) for file in files if file.exists()]
     wanted = {name for text in texts for name in _IMPORT.findall(text)}
-    if any(map(_WRAPPER.search, texts)):
-        wanted.add("torch._dynamo")  # which these import late, in every rank, for seconds
+    if any(map(_COMPILED.search, texts)):
+        wanted.add("torch._dynamo")  # or every rank would import it, for seconds
     return tuple(sorted(wanted | ({"torch.distributed"} if any(name[0] == "t" for name in wanted) else set())))
 
 

@@ -96,7 +96,7 @@ class Exchange:
 
         Raises StudentFailure for whatever the submission did instead of answering; the ranks are gone then.
         """
-        self.function = function.rpartition(".")[2]
+        self.function = self.file if function.startswith("harness.") else function
         groups = subgroups(per_rank)
         for state, args in zip(self.ranks, per_rank, strict=True):
             state.answer = None

@@ -39,6 +39,8 @@ def describe_raised(answer: Mapping[str, Any], name: str, file: str, who: str) -
     """Return the sentences for an exception of the submission, and its innermost line there."""
     what = f"{answer['type']}: {answer['message']}" if answer["message"] else str(answer["type"])
     line, scope, text = answer["frames"][-1] if answer["frames"] else (0, "", "")
+    if name == file and line:  # called by a harness: name the submission's own function
+        name = answer["frames"][0][1]
     inside = f", in {scope}" if line and scope not in {"", "<module>", name} else ""
     place = f"\nline {line}{inside}: {str(text).strip()}" if line else ""
     if answer["phase"] != "load":

@@ -189,7 +189,7 @@ def compare_values(got: Array, want: Array, dtype: str, how: Comparison, *, scal
         largest = show(float(np.nanmax(finite))) if np.isfinite(finite).any() else "not finite"
         sentence += f" ({wrong.sum()} of {wrong.size} differ, largest difference {largest}; "
         sentence += f"shape {list(got.shape)}, {dtype})"
-    raise AssertionError(f"{how.what}{place} {sentence}{mistaken(got, how)}")
+    raise AssertionError(f"{how.what}{place} {sentence}{mistaken(got, how) or explained(got[first])}")
 
 
 def mistaken(got: Array, how: Comparison) -> str:
@@ -199,6 +199,13 @@ def mistaken(got: Array, how: Comparison) -> str:
         if array.shape == got.shape and not differs(got, array, tolerance_of(array, how)).any():
             return f"\nthat is {name}"
     return ""
+
+
+def explained(number: Any) -> str:
+    """Return the line that says where an unexpected NaN may come from."""
+    if not np.isnan(widen(np.asarray(number))):
+        return ""
+    return "\non simulated ranks a buffer reads NaN until its operation has been waited for"
 
 
 def widen(array: Array) -> Array:
@@ -237,7 +244,8 @@ def assert_equal(actual: Any, expected: Any, what: str, *, mistakes: Mapping[str
         return
     plain = actual.item() if isinstance(actual, np.generic) else actual
     if type(plain) is not type(expected) or not same(plain, expected):
-        how.fail(f"is {describe(actual)}, expected {describe(expected)}.{named(plain, how)}")
+        words = show if type(plain) is type(expected) in (int, float, bool) else describe
+        how.fail(f"is {words(plain)}, expected {words(expected)}.{named(plain, how)}")
 
 
 def named(actual: Any, how: Comparison) -> str:

@@ -147,7 +147,7 @@ def ours_and_torchs(rank: int, store: str, name: str, answer: Any) -> None:
     )
     losses: list[Tensor] = []
     made.step(*([x] if rank == 0 else []), **({} if rank == 0 else {"target": label, "losses": losses}))
-    loss = [reported, float(torch.stack(losses).mean())] if rank == 1 else []
+    loss = [reported, float(torch.stack(losses).detach().mean())] if rank == 1 else []
     answer.send((ours, gradients_of(stage), loss))
     dist.destroy_process_group()
 
@@ -165,8 +165,9 @@ def test_gradients_are_those_of_torchs_schedule_with_scale_grads(tmp_path: Path,
     pipes = [FORK.Pipe(duplex=False) for _ in range(2)]
     store = str(tmp_path / "store")
     ranks = [FORK.Process(target=ours_and_torchs, args=(r, store, name, pipes[r][1]), daemon=True) for r in range(2)]
-    for process in ranks:
+    for process, (_, sender) in zip(ranks, pipes, strict=True):
         process.start()
+        sender.close()  # so that a rank that ends early is noticed at once
     for receiver, _ in pipes:
         assert receiver.poll(60), "a rank has not answered"
         ours, torchs, losses = receiver.recv()

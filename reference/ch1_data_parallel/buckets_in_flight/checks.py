@@ -27,11 +27,10 @@ def play(student: Student, rng: Any, sizes: Sizes, cap_bytes: int, *steps: Step,
     results = student.simulated("harness.averaged", per_rank, alpha_s=ALPHA_S, beta_s_per_byte=BETA)
     for result, (i, gradients), n in product(results, enumerate(drawn), range(len(sizes))):
         used = [gradients[other][n] for other in group_of[result.rank] if n in gradients[other]]
-        total, got = np.sum([np.zeros(sizes[n]), *used], axis=0), result.value[i][n]
+        total, what = np.sum([np.zeros(sizes[n]), *used], axis=0), f"step {i + 1}: rank {result.rank}: gradient {n}"
         known = {"the sum over the ranks": total, "the mean over those that used it": total / max(1, len(used))}
-        what = f"{p} ranks, step {i + 1}: rank {result.rank}: gradient of parameter {n}"
-        if used or got is not None:  # what nobody used may stay without
-            assert_close(got, tensor(total / p), what, mistakes=known)
+        if used or result.value[i][n] is not None:  # what nobody used may stay without
+            assert_close(result.value[i][n], tensor(total / p), f"{p} ranks, {what}", mistakes=known)
     return results
 
 
@@ -99,8 +98,8 @@ def check_buckets_are_packed_from_the_end(student: Student, rng: np.random.Gener
         expected = [8 * sum(sizes[n] for n in bucket) for bucket in packed(sizes, cap_bytes)]
         for result in play(student, rng, sizes, cap_bytes, step(*[range(len(sizes) - 1, -1, -1)] * 2)):
             sent = [call.payload_bytes for call in result.calls if call.op == "all_reduce"]
-            what = f"parameters of {sizes} float64 numbers, a cap of {cap_bytes} bytes: rank {result.rank}'s buckets"
-            assert sent == expected, f"{what} have {sent} bytes, expected {expected}."
+            what = f"{sizes} float64 numbers, at most {cap_bytes} bytes: rank {result.rank}'s buckets have"
+            assert sent == expected, f"{what} {sent} bytes, expected {expected}."
 
 
 @check(

@@ -22,15 +22,15 @@ def alone_s(run_s: Sequence[float], launch_s: float = LAUNCH_S) -> float:
 
 def assert_steps(
     student: Student, kernels: Sequence[str], n_warmup: int, expected: Sequence[float], what: str,
-    mistakes: dict[str, float], **device: Any,
+    mistakes: dict[str, float], rtol: float = 1e-6, **device: Any,
 ) -> None:  # fmt: skip
-    """Compare the seconds of each step on a device, and what was launched there."""
+    """Compare the seconds of each step on a device, and what was launched there; some launches may hide within 1 %."""
     device = {"launch_s": LAUNCH_S, **device}
     answer = student.call("harness.timed", list(kernels), device, n_warmup, len(expected)).value
     assert_equal(len(answer["seconds"]), len(expected), f"{what}: the number of times returned")
     for step, seconds in enumerate(expected):
         where = f"{what}: step {step} of {len(expected)}"
-        assert_close(answer["seconds"][step], seconds, where, rtol=0, atol=1e-9, unit="s", mistakes=mistakes)
+        assert_close(answer["seconds"][step], seconds, where, rtol=rtol, unit="s", mistakes=mistakes)
     ran = answer["launched"]
     assert ran == list(kernels) * (n_warmup + len(expected)), (
         f"{what}: {len(ran)} kernels were launched, expected the {len(kernels)} of a step, in order, "
@@ -49,7 +49,7 @@ def check_a_step_lasts_until_the_device_is_done(student: Student) -> None:
     for kernels, run_s in ((["matmul"], {"matmul": 1.36e-3}), (["a", "b"], {"a": 0.8e-3, "b": 2.5e-3})):
         mistakes = {"the time that the host needs to launch": LAUNCH_S * len(kernels)}
         what = f"{len(kernels)} kernels on an idle device" if len(kernels) > 1 else "one kernel on an idle device"
-        assert_steps(student, kernels, 0, [alone_s([run_s[k] for k in kernels])], what, mistakes, run_s=run_s)
+        assert_steps(student, kernels, 0, [alone_s([run_s[k] for k in kernels])], what, mistakes, 0.01, run_s=run_s)
 
 
 @check(
@@ -64,7 +64,7 @@ def check_work_queued_before_is_not_in_the_time(student: Student) -> None:
         step_s = alone_s([1.36e-3])
         mistakes = {"the step and the work that was queued before it": queued_s - LAUNCH_S + step_s}
         what = f"a device with {queued_s} s of work left"
-        assert_steps(student, ["m"], 0, [step_s] * 2, what, mistakes, run_s={"m": 1.36e-3}, queued_s=queued_s)
+        assert_steps(student, ["m"], 0, [step_s] * 2, what, mistakes, 0.01, run_s={"m": 1.36e-3}, queued_s=queued_s)
 
 
 @check(
@@ -78,9 +78,9 @@ def check_warm_up_leaves_no_trace(student: Student) -> None:
     runs = {"a": [9e-3, 4e-3, 1e-3], "b": [7e-3, 7e-3, 2e-3]}
     step_s = alone_s([1e-3, 2e-3])
     mistakes = {"a time of a warm-up step": 0.8 * 2 + alone_s([9e-3, 7e-3])}
-    assert_steps(student, ["a", "b"], 2, [step_s] * 5, "two steps of warm-up", mistakes, run_s=runs, compile_s=0.8)
-    assert_steps(student, ["a", "b"], 6, [step_s] * 3, "six steps of warm-up", mistakes, run_s=runs, compile_s=0.8)
-    assert_steps(student, ["c"], 1, [alone_s([1e-3])], "one step of warm-up", {}, run_s={"c": [5e-3, 1e-3]})
+    for n, words in ((2, "two steps of warm-up"), (6, "six steps of warm-up")):
+        assert_steps(student, ["a", "b"], n, [step_s] * 4, words, mistakes, 0.01, run_s=runs, compile_s=0.8)
+    assert_steps(student, ["c"], 1, [alone_s([1e-3])], "one step of warm-up", {}, 0.01, run_s={"c": [5e-3, 1e-3]})
 
 
 @check(
@@ -133,7 +133,8 @@ def check_the_summary_shows_a_slow_tail(student: Student, rng: np.random.Generat
 )
 def check_waiting_is_not_transfer(student: Student, rng: np.random.Generator) -> None:
     """A rank's time in a collective is split where the last rank enters it."""
-    cases = [([0.0, 0.0154, 0.0199, 0.0206], [0.0233, 0.0234, 0.0233, 0.0234]), ([3.0], [3.5]), ([2.0, 1.0], [4.0, 5.0])]
+    story = ([0.0, 0.0154, 0.0199, 0.0206], [0.0233, 0.0234, 0.0233, 0.0234])
+    cases = [story, ([3.0], [3.5]), ([2.0, 1.0], [4.0, 5.0])]
     entered = rng.uniform(10, 11, size=5)
     cases.append((entered.tolist(), (entered.max() + rng.uniform(0.1, 0.2, size=5)).tolist()))
     for entered_s, left_s in cases:

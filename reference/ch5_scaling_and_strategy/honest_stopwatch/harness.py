@@ -15,6 +15,7 @@ class Device:
     """
 
     def __init__(self, run_s: dict[str, Any], launch_s: float, compile_s: float = 0.0, queued_s: float = 0.0) -> None:
+        """Begin with an idle device, or with one that is busy for `queued_s`."""
         self._run_s = {kernel: list(s) if isinstance(s, (list, tuple)) else [s] for kernel, s in run_s.items()}
         self._launch_s, self._compile_s = launch_s, compile_s
         self._host_s, self._idle_from_s = 100.0, 100.0 + queued_s

@@ -6,8 +6,8 @@ a launch that costs the host l seconds, the device finishes kernel i at
     end_i = max(end_{i-1}, i * l) + d_i
 
 so that the host is done after n * l and the device after end_n: about the larger of n * l and the sum of all d_i. A
-step's time is end_n with an empty queue at time zero, hence a synchronization on either side, and none within: one after
-each kernel would make it the sum of all l + d_i, a step that training never takes.
+step's time is end_n with an empty queue at time zero, hence a synchronization on either side, and none within: one
+after each kernel would make it the sum of all l + d_i, a step that training never takes.
 
 NVIDIA: How to Implement Performance Metrics in CUDA C/C++ (synchronize, or record events in the queue).
 """

@@ -38,7 +38,7 @@ def summary(seconds):
 def waiting_and_transfer(entered_s, left_s):
     """Split: the wait first, then what is left of the time in the call."""
     answer = []
-    for entered, left in zip(entered_s, left_s):
+    for entered, left in zip(entered_s, left_s, strict=True):
         waited = max(other - entered for other in entered_s)
         answer.append([waited, (left - entered) - waited])
     return answer

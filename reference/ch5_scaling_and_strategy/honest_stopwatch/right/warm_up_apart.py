@@ -31,4 +31,4 @@ def summary(seconds):
 def waiting_and_transfer(entered_s, left_s):
     """Split at the last entry."""
     last = sorted(entered_s)[-1]
-    return tuple((last - entered, left - last) for entered, left in zip(entered_s, left_s))
+    return tuple((last - entered, left - last) for entered, left in zip(entered_s, left_s, strict=True))

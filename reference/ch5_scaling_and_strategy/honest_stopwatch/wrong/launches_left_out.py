@@ -1,6 +1,6 @@
 """The time of a step is that of the device alone, from the last launch on.
 
-Caught by: check_a_step_lasts_until_the_device_is_done
+Caught by: check_the_host_may_run_ahead
 """
 
 from __future__ import annotations
