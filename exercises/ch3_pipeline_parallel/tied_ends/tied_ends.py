@@ -50,7 +50,7 @@ def update(
     return norm
 
 
-class Stage(nn.Module):
+class _Stage(nn.Module):
     """Hold one end of a language model of two stages."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ def example() -> None:
     rank = dist.get_rank()
     alone = [dist.new_group([r]) for r in range(2)][rank]
     torch.manual_seed(rank)
-    stage = Stage()
+    stage = _Stage()
     start(stage, dist.group.WORLD)
     optimizer = torch.optim.SGD(stage.parameters(), lr=0.1)
     for step in range(2):

@@ -41,7 +41,8 @@ def example() -> None:
     print(f"7.5 billion parameters, one rank {model_state_gb(7.5e9, 0, 1):6.1f} GB    the ZeRO paper says 120 GB")
     activations_gb = activation_gb(96, 2048, 1, 12288, 96)
     print(f"GPT-3's layers, one sequence     {activations_gb:6.1f} GB    Korthikanti's formula says 275.4 GB")
-    print(f"7.5 billion, 32 GB, 64 ranks: stage and ranks {smallest_plan(7.5e9, 10.0, 32.0, 64)}    10 GB are activations")
+    plan = smallest_plan(7.5e9, 10.0, 32.0, 64)
+    print(f"stage and ranks for 32 GB      {plan}    (2, 15), as 10 GB of it are activations")
 
 
 if __name__ == "__main__":

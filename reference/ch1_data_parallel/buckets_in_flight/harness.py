@@ -34,7 +34,8 @@ def averaged(
             parameters[number].grad = gradient
             buckets.ready(parameters[number])
         buckets.finish()
-        results.append([parameter.grad for parameter in parameters])
+        gradients = [parameter.grad for parameter in parameters]
+        results.append([None if gradient is None else gradient.clone() for gradient in gradients])
     return results
 
 

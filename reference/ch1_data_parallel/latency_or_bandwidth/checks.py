@@ -49,7 +49,7 @@ def assert_time(student: Student, algorithm: str, n_bytes: int, p: int) -> None:
     )
 )
 def check_the_ring_pays_for_every_step(student: Student) -> None:
-    """A ring costs 2(p - 1) starts and 2(p - 1)/p of the vector, for any number of ranks."""
+    """A ring pays for each of its steps and for the bytes of each, on any number of ranks."""
     for p, n_bytes in product((2, 3, 5, 8, 64), (8, 4_000, 100_000_000)):
         assert_time(student, RING, n_bytes, p)
 
@@ -61,7 +61,7 @@ def check_the_ring_pays_for_every_step(student: Student) -> None:
     )
 )
 def check_powers_of_two_pair_up(student: Student) -> None:
-    """On a power of two, both pairwise algorithms take lg p or 2 lg p steps with their own traffic."""
+    """On a power of two, each of the pairwise algorithms pays for its own steps and bytes."""
     for algorithm, p, n_bytes in product((DOUBLING, HALVING), (2, 4, 16), (8, 100_000_000)):
         assert_time(student, algorithm, n_bytes, p)
 
@@ -117,7 +117,7 @@ def check_the_fastest_changes_with_the_size(student: Student) -> None:
     )
 )
 def check_bus_bandwidth_counts_what_the_link_carried(student: Student) -> None:
-    """Bus bandwidth has the factor 2(p - 1)/p, (p - 1)/p or 1, by collective."""
+    """Bus bandwidth tells what the link of each rank carried, for six collectives."""
     parts = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1, "all_to_all": 1}
     n_bytes, seconds = 6_000_000, 0.25
     for p, op in product((2, 3, 8), (*parts, "broadcast", "reduce")):

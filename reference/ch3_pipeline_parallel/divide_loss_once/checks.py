@@ -131,11 +131,7 @@ def check_two_calls_add_up(student: Student, rng: np.random.Generator) -> None:
         assert_gradients(student, rng, ranks, [drawn(rng, [2, 3]), drawn(rng, [4, 1])])
 
 
-@check(
-    hints=(
-        "Report the loss you call backward on, on the last rank only. A mean over no tokens is 0/0, even times zero.",
-    )
-)
+@check(hints=("Report the loss you call backward on, on the last rank only. A mean over no tokens is 0/0.",))
 def check_the_loss_that_is_reported(student: Student, rng: np.random.Generator) -> None:
     """The last rank returns the mean over all labelled tokens, the others None."""
     for ranks, sizes in ((1, [5, 1, 2]), (3, [2, 4, 1])):

@@ -29,7 +29,7 @@ def assert_exchanged(student: Student, world_size: int, plan: Plan, *, gloo: boo
         expected[target].append(array)
     per_rank = list(zip(sends, rooms, strict=True))
     try:
-        results = (student.ranks if gloo else student.simulated)("harness.exchanged", per_rank)
+        results = (student.ranks if gloo else student.simulated)("harness.exchange", per_rank)
     except StudentFailure as failure:
         raise drawn(failure) from None
     for rank, result in enumerate(results):

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def exchanged(
+def exchange(
     submission: ModuleType, sends: list[tuple[int, Tensor]], rooms: list[tuple[int, list[int]]]
 ) -> list[Tensor]:
     """Return what this rank has received; rooms are given by their rank and shape."""

@@ -90,7 +90,7 @@ def assert_trained(
 @check(hints=("Whose embedding is the model's? The other end takes it over, into the tensor that the optimizer has.",))
 def check_both_ends_start_with_the_first_ones_embedding(student: Student, rng: np.random.Generator) -> None:
     """After the start the last stage has the first stage's embedding."""
-    for ranks in (1, 2, 4):
+    for ranks in (1, 2, 3):
         tied = rng.normal(size=(ranks, *SHAPE))
         own = [tensor(tied[place]) if is_end(place, ranks) else None for place in range(ranks)]
         per_rank = [(own[rank], groups_of(ranks, 1, rank)[1]) for rank in range(ranks)]
@@ -125,7 +125,7 @@ def check_replicas_average_and_ends_add(student: Student, rng: np.random.Generat
 @check(hints=("How often may one parameter on two ranks count? And on a single rank, which is both ends?",))
 def check_the_embedding_counts_once_in_the_norm(student: Student, rng: np.random.Generator) -> None:
     """The norm is that of the whole model, each parameter counted once, on every rank."""
-    for ranks in (1, 2, 3, 5):
+    for ranks in (1, 2, 3):
         bodies, tied = rng.normal(size=(ranks, 3)), rng.normal(size=SHAPE)
         per_rank = [
             (tensor(body), tensor(tied) if is_end(r, ranks) else None, Group()) for r, body in enumerate(bodies)

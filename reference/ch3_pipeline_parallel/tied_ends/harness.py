@@ -6,8 +6,8 @@ import math
 from types import ModuleType
 
 import torch
+import torch._dynamo  # what the first optimizer and backward would import, for seconds, in every rank
 import torch.distributed as dist
-import torch.fx.experimental.symbolic_shapes  # what y.backward(gradient) would import, slowly, in every rank
 from torch import Tensor, nn
 
 

@@ -50,7 +50,7 @@ def check_one_rank_holds_everything(student: Student) -> None:
 
 @check(
     hints=(
-        "Stage 1 shards the optimizer, stage 2 the gradients as well, stage 3 the weights as well: which terms are divided?",
+        "Stage 1 shards the optimizer, stage 2 gradients too, stage 3 weights too: which terms are divided?",
         "The master copy belongs to the optimizer: at stage 1 a rank keeps it only for its own shard.",
     )
 )
@@ -76,7 +76,9 @@ def check_other_optimizers_shard_alike(student: Student) -> None:
     """Every optimizer is sharded by the same rule, stage 0 not at all, on any number of ranks."""
     for optimizer, states in {"adam": 12, "momentum": 8, "sgd": 4, "adam8bit": 6}.items():
         for ranks in (2, 3, 7):
-            for stage, each in enumerate((4 + states, 4 + states / ranks, 2 + (2 + states) / ranks, (4 + states) / ranks)):
+            for stage, each in enumerate(
+                (4 + states, 4 + states / ranks, 2 + (2 + states) / ranks, (4 + states) / ranks)
+            ):
                 actual = student.call("model_state_gb", 3e9, stage, ranks, optimizer).value
                 assert_close(actual, 3 * each, f"stage {stage}, {ranks} ranks, {optimizer}: model state", unit="GB")
 
@@ -105,7 +107,7 @@ def check_a_layer_keeps_what_its_backward_needs(student: Student) -> None:
     hints=(
         "A rank that is full of model state has no room to run. What else is in memory at the end of the forward pass?",
         "ZeRO divides weights, gradients and optimizer. Whose batch are the activations of, and who else needs them?",
-        "Exactly the budget still fits. Try all numbers of ranks at a stage before the next stage, and say None at the end.",
+        "Exactly the budget still fits. Try all numbers of ranks at a stage before the next stage; at the end, None.",
     )
 )
 def check_the_plan_counts_activations(student: Student) -> None:
@@ -122,5 +124,7 @@ def check_the_plan_counts_activations(student: Student) -> None:
     ]
     for parameters, activations_gb, budget_gb, most_ranks, optimizer, expected in cases:
         actual = student.call("smallest_plan", parameters, activations_gb, budget_gb, most_ranks, optimizer).value
-        what = f"{budget_gb} GB a rank, {activations_gb} GB of it activations, up to {most_ranks} ranks, {optimizer}: plan"
+        what = (
+            f"{budget_gb} GB a rank, {activations_gb} GB of it activations, up to {most_ranks} ranks, {optimizer}: plan"
+        )
         assert_equal(tuple(actual) if isinstance(actual, list) else actual, expected, what)

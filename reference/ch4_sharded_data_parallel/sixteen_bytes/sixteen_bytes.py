@@ -1,6 +1,6 @@
 """Say what training holds in memory, and how far it must be sharded to fit.
 
-Model state: ZeRO, section 3 and Table 1 (arXiv 1910.02054). Activations: Korthikanti et al., section 4 (arXiv 2205.05198).
+Model state: ZeRO, Table 1 (arXiv 1910.02054). Activations: Korthikanti et al., section 4 (arXiv 2205.05198).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lets a rank without data run an empty batch through the model, so that every rank has a graph; gathers what each has."""
+"""Gives a rank without data a graph of zeros, so that every rank back-propagates; gathers what each has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the ranks have adds up, norms too.
 
-Caught by: check_two_shards_have_one_norm
+Caught by: check_one_rank_has_the_whole_norm
 """
 
 from __future__ import annotations

@@ -20,7 +20,11 @@ def model_state_gb(parameters: float, stage: int, ranks: int, optimizer: str = "
     """Return what each rank holds of weights, gradients and optimizer; a stage of ZeRO shards one more of them."""
     weights, gradients, states = WEIGHT_BYTES, GRADIENT_BYTES, optimizer_bytes(optimizer)
     shared_by = {kind: ranks if stage >= kind else 1 for kind in (1, 2, 3)}
-    return parameters * ((states - 4) / shared_by[1] + 4 / shared_by[3] + gradients / shared_by[2] + weights / shared_by[3]) / GB
+    return (
+        parameters
+        * (4 / shared_by[3] + (states - 4) / shared_by[1] + gradients / shared_by[2] + weights / shared_by[3])
+        / GB
+    )
 
 
 def activation_gb(layers: int, sequence: int, batch: int, hidden: int, heads: int, recompute: str = "none") -> float:
