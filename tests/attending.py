@@ -53,7 +53,7 @@ def processes(mark: str) -> dict[int, str]:
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
             if mark in line:
                 found[int(process.name)] = line
     return found

@@ -312,14 +312,15 @@ with attended(open_launcher(), "def f():\\n    print('runs')\\n    while True: p
 """
     environment = {"RANKLINGS_START_METHOD": method, "RANKLINGS_ISOLATION": level.name, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-B", "-c", script]
-    trusted = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
-    assert trusted.stdout is not None
-    run_dir = Path(trusted.stdout.readline().strip())
-    assert comes_true(lambda: len(processes(f" {trusted.pid} ")) >= 2)
-    trusted.send_signal(signal.SIGKILL)
-    trusted.wait()
-    trusted.stdout.close()
-    assert comes_true(lambda: not processes(f" {trusted.pid} "))
+    with subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True) as trusted:
+        try:
+            assert trusted.stdout is not None
+            run_dir = Path(trusted.stdout.readline().strip())
+            assert run_dir.is_dir()
+            assert comes_true(lambda: len(processes(f" {trusted.pid} ")) >= 2)
+        finally:
+            trusted.send_signal(signal.SIGKILL)
+    assert comes_true(lambda: not processes(f" {trusted.pid} ")), processes(f" {trusted.pid} ")
     assert method == "spawn" or comes_true(lambda: not run_dir.exists())
 
 

@@ -13,11 +13,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 
+@dataclass(frozen=True)
 class Disk:
     """Hold files of bytes in a folder; a power cut keeps only what was flushed."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def write(self, name: str, data: bytes) -> None:
         """Replace the whole file, or begin it; until it is flushed, any part of it may be missing after a crash."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -13,15 +14,16 @@ SAMPLES, FEATURES, RATE = 24, 7, 0.05
 Files = dict[str, bytes]
 
 
+@dataclass
 class JournalDisk:
     """Hold files in memory and write down every operation that changes one."""
 
-    def __init__(self, files: Files) -> None:
-        self.files = dict(files)
-        self.journal: list[tuple[str, str, bytes | str]] = []
+    files: Files
+    journal: list[tuple[str, str, bytes | str]] = field(default_factory=list)
 
     def write(self, name: str, data: bytes) -> None:
         """Replace a file."""
+        assert isinstance(name, str), f"write: the name {name!r} is not a string."
         self.files[name] = bytes(data)
         self.journal.append(("write", name, bytes(data)))
 
@@ -47,23 +49,24 @@ class JournalDisk:
 
 def disk_for(files: Files, group: dist.ProcessGroup) -> JournalDisk | None:
     """Return the disk, which only the first rank has."""
-    return JournalDisk(files) if dist.get_rank(group) == 0 else None
+    return JournalDisk(dict(files)) if dist.get_rank(group) == 0 else None
 
 
 def as_data(state: Any) -> dict[str, Any] | None:
     """Return a state in plain data."""
-    return None if state is None else {name: getattr(state, name) for name in ("sizes", "shards", "step", "taken", "rng")}
+    return (
+        None if state is None else {name: getattr(state, name) for name in ("sizes", "shards", "step", "taken", "rng")}
+    )
 
 
 def saved(
     submission: ModuleType, states: list[dict[str, Any]], files: Files, group: dist.ProcessGroup
-) -> tuple[Files, list[Any], list[int]]:
-    """Save this rank's states one after the other; return the files, the journal and its length after each save."""
-    disk, marks = disk_for(files, group), []
+) -> tuple[Files, list[Any]]:
+    """Save this rank's states one after the other; return the files and the journal."""
+    disk = disk_for(files, group)
     for state in states:
         submission.save(submission.State(**state), disk, group)
-        marks.append(0 if disk is None else len(disk.journal))
-    return ({}, [], marks) if disk is None else (disk.files, disk.journal, marks)
+    return ({}, []) if disk is None else (disk.files, disk.journal)
 
 
 def loaded(submission: ModuleType, survivors: list[Files], group: dist.ProcessGroup) -> list[Any]:
@@ -93,7 +96,13 @@ def step(state: Any, order: list[int], x: Tensor, y: Tensor, group: dist.Process
 
 
 def trained(
-    submission: ModuleType, resume: Files | None, steps: int, save_after: int, x: Tensor, y: Tensor, group: dist.ProcessGroup
+    submission: ModuleType,
+    resume: Files | None,
+    steps: int,
+    save_after: int,
+    x: Tensor,
+    y: Tensor,
+    group: dist.ProcessGroup,
 ) -> tuple[Any, list[int], Files]:
     """Train for up to `steps` steps in one epoch, from the start or from a checkpoint; save once on the way.
 

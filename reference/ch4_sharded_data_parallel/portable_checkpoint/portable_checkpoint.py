@@ -2,7 +2,7 @@
 
 What is stored has no trace of the ranks: whole tensors by name, without padding, and what is common to all. The new
 file is complete and flushed before the one rename that makes it the checkpoint, so there is a good one at any moment.
-Source: Pillai et al., All File Systems Are Not Created Equal (OSDI 2014); PyTorch Distributed Checkpoint for the layout.
+Source: Pillai et al., All File Systems Are Not Created Equal (OSDI 2014); torch.distributed.checkpoint.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 
+@dataclass(frozen=True)
 class Disk:
     """Hold files of bytes in a folder; a power cut keeps only what was flushed."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def write(self, name: str, data: bytes) -> None:
         """Replace the whole file, or begin it; until it is flushed, any part of it may be missing after a crash."""

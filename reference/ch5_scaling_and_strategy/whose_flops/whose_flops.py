@@ -72,12 +72,8 @@ def parameters(model: Model) -> float:
 def _forward(model: Model, n_sequences: int) -> tuple[float, float, float]:
     """Return the FLOPs of a forward: products with a layer's weights, of attention, and the logits."""
     h, s = model["hidden"], model["sequence"]
-    tokens = n_sequences * s
-    return (
-        24 * tokens * model["layers"] * h**2,
-        4 * tokens * model["layers"] * s * h,
-        2 * tokens * h * model["vocabulary"],
-    )
+    layers, tokens = model["layers"], n_sequences * s
+    return 24 * tokens * layers * h**2, 4 * tokens * layers * s * h, 2 * tokens * h * model["vocabulary"]
 
 
 def model_flops(model: Model, n_sequences: int) -> float:
