@@ -74,6 +74,12 @@ def hint(session: nox.Session) -> None:
 
 
 @student
+def quiz(session: nox.Session) -> None:
+    """Take a chapter's knowledge check: nox -s quiz -- CHAPTER."""
+    grader(session, "quiz")
+
+
+@student
 def doctor(session: nox.Session) -> None:
     """Say what this machine offers and what it lacks."""
     grader(session, "doctor")

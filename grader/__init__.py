@@ -10,6 +10,7 @@ The modules, in the one order in which they may import each other (each only fro
     files_in      take named regular files out of an untrusted folder
     tables        read our own TOML and Python files; a broken one is `path:line: fact`
     catalog       read the exercises from their folders
+    quiz          read a chapter's knowledge check, draw it anew, judge an answer
     changes       count the lines that a repair changed
     notes         what a student did, one JSON event a line
     sandbox       what a rank may not do: limits, Landlock, seccomp, namespaces

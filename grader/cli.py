@@ -21,6 +21,7 @@ VERBS = {
     "run": "run an exercise's own example",
     "list": "show the course, what is repaired and what is next",
     "hint": "get the next, stronger hint for the check that failed",
+    "quiz": "take a chapter's knowledge check: ten questions, an explanation after each answer",
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
     "audit": "prove exercises: starters fail where they should, right repairs pass, wrong ones are caught",

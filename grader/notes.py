@@ -28,6 +28,7 @@ Event = dict[str, Any]
 _FIELDS: dict[str, dict[str, type]] = {
     "run": {"outcome": str, "first_failure": str, "seed": int, "passed": int},
     "hint": {"check": str, "number": int},
+    "answer": {"question": str, "right": bool, "seed": int},
 }
 _COMMON: dict[str, type] = {"id": str, "time": str, "kind": str}
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -233,6 +233,31 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Hold one answer that a question offers, and why it is right or which misconception it is."""
+
+    text: str
+    right: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """Hold one question of a knowledge check; numeric ones have no choices but a number, already drawn."""
+
+    id: str
+    concepts: tuple[int, ...]
+    kind: Literal["single", "several", "numeric"]
+    text: str
+    explanation: str
+    sources: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    number: float = 0.0
+    unit: str = ""
+    rtol: float = 0.0
+
+
+@dataclass(frozen=True)
 class CheckResult:
     """Hold how one check ended; `message` and `hint` are empty unless it failed."""
 

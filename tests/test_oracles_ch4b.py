@@ -77,7 +77,10 @@ def test_one_global_norm_is_that_of_torch_under_fully_shard(world_size: int, max
         theirs: list[Tensor] = [parameter.grad.to_local() for parameter in model.parameters()]  # type: ignore[union-attr]
         expected = total.full_tensor()
         undo = (expected + 1e-6) / expected if expected > max_norm else torch.ones(())
-        return [torch.tensor(norm), *(one.grad for one in ours)], [expected, *(one * undo for one in theirs)]
+        return [torch.tensor(norm, dtype=torch.float64), *(one.grad for one in ours)], [
+            expected,
+            *(one * undo for one in theirs),
+        ]
 
     assert_agree(program, world_size)
 

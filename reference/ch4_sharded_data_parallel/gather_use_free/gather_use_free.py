@@ -6,7 +6,6 @@ once: 3 (N - 1)/N Ψ elements from each rank, 3/2 of plain data parallelism, for
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -71,7 +71,7 @@ def check_other_numbers_of_ranks_load(student: Student, rng: np.random.Generator
 
 @check(hints=("Who needs whole tensors after loading? Scatter pieces, broadcast no file.",), judged_by="network")
 def check_no_rank_receives_the_whole(student: Student, rng: np.random.Generator) -> None:
-    """Ranks other than the first receive in one collective at most their longest shard, or 16 kilobytes."""
+    """Ranks other than the first receive in one collective at most their longest shard and 16 kilobytes."""
     files = save(student, [drawn(rng, 1, {"weight": 30_000})])[0]
     for result in student.simulated("harness.loaded", [([files],)] * 3, common=(WORLD,))[1:]:
         for call in result.calls:

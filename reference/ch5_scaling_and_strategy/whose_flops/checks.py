@@ -49,11 +49,12 @@ def check_every_matrix_product_counts(student: Student) -> None:
     """A model's FLOPs are those of its matrix products, attention and logits included, forward and backward."""
     for model in MODELS:
         weights, attention, logits = products(model, 5)
+        h, both = model["hidden"], model["vocabulary"] + model["sequence"]
+        size = float(model["layers"] * (12 * h * h + 13 * h) + both * h)
+        assert_close(student.call("parameters", model).value, size, f"parameters of {model}")
         mistakes = {
-            "six for each parameter and token": 30 * student.call("parameters", model).value * model["sequence"],
+            "six for each parameter and token": 30 * size * model["sequence"],
             "the products without attention's two": 3 * (weights + logits),
-            "the products without the logits": 3 * (weights + attention),
-            "the forward alone": weights + attention + logits,
             "the products with the embedding, a look-up, as one more": 3 * (weights + attention + 2 * logits),
         }
         counted = student.call("model_flops", model, 5).value

@@ -1,4 +1,4 @@
-"""Gives each unit a method for each pass, so that local names end with it; keeps the last unit from forward to backward."""
+"""Has a method for each pass of a unit, so that local names end with it; keeps the last unit at the turn."""
 
 from __future__ import annotations
 

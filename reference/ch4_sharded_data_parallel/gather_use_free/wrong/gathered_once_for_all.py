@@ -5,7 +5,6 @@ Caught by: check_ranks_train_as_one_process
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

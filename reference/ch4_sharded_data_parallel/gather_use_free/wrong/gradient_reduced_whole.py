@@ -5,7 +5,6 @@ Caught by: check_a_step_moves_the_model_three_times
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -5,7 +5,6 @@ Caught by: check_units_are_whole_one_at_a_time
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

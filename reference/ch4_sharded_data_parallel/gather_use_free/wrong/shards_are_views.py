@@ -5,7 +5,6 @@ Caught by: check_a_rank_keeps_its_shards_only
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import AdamW
 
 
-def share_out(sizes: Sequence[int], ranks: int) -> list[int]:
+def _share_out(sizes: Sequence[int], ranks: int) -> list[int]:
     """Return the rank of each size: the largest first, each to the rank that has least so far."""
     load, owners = [0] * ranks, [0] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):  # stable, so the same on every rank
@@ -30,7 +30,7 @@ class ShardedAdamW:
         """Take the parameters, in one order on all ranks."""
         self.parameters = list(parameters)
         self.group = group
-        self.owners = share_out([parameter.numel() for parameter in self.parameters], dist.get_world_size(group))
+        self.owners = _share_out([parameter.numel() for parameter in self.parameters], dist.get_world_size(group))
         rank = dist.get_rank(group)
         own = [parameter for parameter, owner in zip(self.parameters, self.owners, strict=True) if owner == rank]
         # An optimizer of no parameters is refused, and there may be more ranks than parameters.

@@ -1,6 +1,6 @@
 """Learned positions are no parameters of the model proper.
 
-Caught by: check_the_tables_of_two_papers
+Caught by: check_every_matrix_product_counts
 """
 
 from __future__ import annotations
