@@ -21,10 +21,13 @@ _CHAPTER = re.compile(r"ch(\d+)_[a-z0-9_]+")
 _SLUG = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "pytest", "rich", "grader", "checks", "harness", "held_out"}
 _IMPORT = re.compile(r"^(?:from|import)[ ]+(?:\w+,[ ]*)*((?:numpy|torch)(?:\.\w+)*)\b", re.MULTILINE)
-_COMPILED = re.compile(  # what imports torch._dynamo when it is first used
-    r"\boptim\.[A-Z]\w+\("
-    r"|\b(?:DistributedDataParallel|fully_shard|DTensor|distribute_tensor|parallelize_module|DeviceMesh|init_device_mesh)\b"
-)
+_LATE = {  # what torch imports only when it is first used, for seconds, and every rank anew
+    "torch._dynamo": re.compile(
+        r"\boptim\.[A-Z]\w+\("
+        r"|\b(?:DistributedDataParallel|fully_shard|DTensor|distribute_tensor|parallelize_module|(?:init_d|D)evice_?[mM]esh)\b"
+    ),
+    "torch.fx.experimental.symbolic_shapes": re.compile(r"\.backward\(\s*[^\s)]|\bautograd\.grad\("),
+}
 _JUDGES = ("value", "network", "observation")
 _TRANSPORTS = ("none", "simulated", "gloo")
 
@@ -188,11 +191,16 @@ def _preload(*files: Path) -> tuple[str, ...]:
 
     A guess suffices, and parsing every reference would take longer than all else that `list` does.
     """
-    texts = [read(file) for file in files if file.exists()]
-    wanted = {name for text in texts for name in _IMPORT.findall(text)}
-    if any(map(_COMPILED.search, texts)):
-        wanted.add("torch._dynamo")  # or every rank would import it, for seconds
-    return tuple(sorted(wanted | ({"torch.distributed"} if any(name[0] == "t" for name in wanted) else set())))
+    return imports_of(*(read(file) for file in files if file.exists()))
+
+
+def imports_of(*sources: str) -> tuple[str, ...]:
+    """Return the modules of numpy and torch that these sources will import, those included that torch imports late."""
+    wanted = {name for source in sources for name in _IMPORT.findall(source)}
+    if any(name[0] == "t" for name in wanted):
+        wanted |= {"torch.distributed"}
+        wanted |= {name for name, pattern in _LATE.items() if any(map(pattern.search, sources))}
+    return tuple(sorted(wanted))
 
 
 def _refuse_clashes(course: Sequence[Exercise]) -> None:

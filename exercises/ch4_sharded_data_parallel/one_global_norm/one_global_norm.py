@@ -44,7 +44,7 @@ def example() -> None:
     whole = torch.tensor([3.0, 4.0])
     weight = nn.Parameter(torch.zeros(1))
     weight.sharded = True  # rank 0 holds the first element, rank 1 the second
-    weight.grad = whole[dist.get_rank()].reshape(1)
+    weight.grad = whole[dist.get_rank()].reshape(1).clone()
     norm = clip_grad_norm([weight], 1.0, dist.group.WORLD)
     clipped = weight.grad.square()
     dist.all_reduce(clipped)

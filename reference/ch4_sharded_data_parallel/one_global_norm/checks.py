@@ -120,6 +120,10 @@ def check_the_largest_magnitude(student: Student) -> None:
     for replica, largest in ((1.0, 8.0), (-9.0, 9.0)):
         ranks = cut(np.array([1.0, 2, -8, 3]), [2, 2])
         assert_norm(student, [[*held, (1, False, tensor([replica]))] for held in ranks], largest, math.inf)
+    pairs = [(0, 1), (0, 1), (2, 3), (2, 3)]
+    per_rank = [([(0, True, tensor([float(rank)]))], Group(pair), math.inf) for rank, pair in enumerate(pairs)]
+    for result in student.simulated("harness.norm", per_rank):
+        assert_close(result.value, float(pairs[result.rank][1]), f"rank {result.rank}, in a group of 2: the largest")
 
 
 @check(hints=("An iterator can be walked through once: keep a list of the distinct parameters, and use it twice.",))

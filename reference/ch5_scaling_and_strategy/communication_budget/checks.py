@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from grader.judging import Student, assert_close, check
+from grader.judging import Student, assert_close, assert_equal, check
 
 JOB = {
     "parameters": 7_200_000_000, "layers": 24, "hidden": 4096, "sequence": 2048, "micro_batch": 3, "micro_batches": 5,
@@ -116,14 +116,15 @@ def check_a_pipeline_sends_at_its_borders(student: Student) -> None:
 )
 def check_the_slowest_link_counts(student: Student) -> None:
     """A group on one node uses the link inside, any other the one between nodes, eight bits to the byte."""
+    sizes = {"tensor": 3, "data": 4, "pipeline": 2}
+    for kind, group in (("tensor", [0, 1, 2]), ("data", [0, 3, 6, 9]), ("pipeline", [0, 12])):
+        assert_equal(student.call("group_of_rank_0", JOB | sizes, kind).value, group, f"rank 0's {kind} group of {sizes}")
     groups = [([0, 1, 2, 3], 1), ([0, 8, 16, 24], 4), ([6, 7, 8, 9], 2), ([8, 15], 1), ([5], 1), (list(range(16)), 2)]
     for ranks, nodes in groups:
         seconds = 6e9 / (300e9 if nodes == 1 else 25e9)
         mistakes = {"the time over the link within a node": 6e9 / 300e9, "bits taken for bytes": 6e9 / 200e9}
-        found, what = (
-            student.call("transfer_s", 6e9, ranks, CLUSTER).value,
-            f"among ranks {ranks[:4]}, {len(ranks)} in all",
-        )
+        found = student.call("transfer_s", 6e9, ranks, CLUSTER).value
+        what = f"among ranks {ranks[:4]}, {len(ranks)} in all"
         assert_close(found, seconds, f"transfer_s of 6 GB {what}, nodes of 8,", unit="s", mistakes=mistakes)
 
 

@@ -27,14 +27,21 @@ def start(rng: np.random.Generator) -> Tensors:
 
 
 def gradients(
-    p: Tensors, words: Array, labels: Array, *, shards: int = 1, biases: int = 1, partial: bool = False, ends: bool = True
+    p: Tensors,
+    words: Array,
+    labels: Array,
+    *,
+    shards: int = 1,
+    biases: int = 1,
+    partial: bool = False,
+    ends: bool = True,
 ) -> tuple[float, Tensors]:
     """Return the sum of the samples' losses and of their gradients.
 
     `shards` splits the wide layer as tensor parallelism does. Mistakes: `biases` adds the second bias so often,
     `partial` hands back the first shard's part of an input gradient, `ends` False forgets the tied logits' gradient.
     """
-    n, faint = len(words), np.float32(1e-3)
+    n, faint = len(words), np.float32(1e-4)
     x = p["embedding"][words]
     rms = np.sqrt((x * x).mean(axis=1, keepdims=True) + np.float32(1e-5))
     xn = x / rms
@@ -50,7 +57,11 @@ def gradients(
     dl = q.copy()
     dl[np.arange(n), labels] -= 1
     dz = dl @ p["embedding"]
-    g: Tensors = {"shift": dl.sum(keepdims=True).reshape(1), "faint": faint * (u.T @ dz), "down_bias": dz.sum(axis=0) * biases}
+    g: Tensors = {
+        "shift": dl.sum(keepdims=True).reshape(1),
+        "faint": faint * (u.T @ dz),
+        "down_bias": dz.sum(axis=0) * biases,
+    }
     das = [(dz @ p["down"][c].T) * (a > 0) for a, c in zip(active, cuts, strict=True)]
     g["down"] = np.concatenate([a.T @ dz for a in active])
     g["up"] = np.concatenate([u.T @ da for da in das], axis=1)
@@ -155,7 +166,9 @@ def own(run: Run, right: Tensors, mine: Tensors, *names: str) -> Tensors:
 def mean_of_means(run: Run) -> list[Tensors]:
     """Give each rank one vote, whatever its share."""
     counts = [sum(map(len, mine)) for mine in run.parts()]
-    means = [{name: v / np.float32(c * run.ranks) for name, v in g.items()} for g, c in zip(run.local(), counts, strict=True)]
+    means = [
+        {name: v / np.float32(c * run.ranks) for name, v in g.items()} for g, c in zip(run.local(), counts, strict=True)
+    ]
     return [added(means)] * run.ranks
 
 
@@ -186,7 +199,10 @@ def clipped(whole: bool) -> Synchronize:
         right = run.synchronized()[0]
         squares = {name: float((value.astype(np.float64) ** 2).sum()) for name, value in right.items()}
         names = list(squares)
-        held = [names if whole else [n for i, n in enumerate(names) if i % run.ranks == i_rank] for i_rank in range(run.ranks)]
+        held = [
+            names if whole else [n for i, n in enumerate(names) if i % run.ranks == i_rank]
+            for i_rank in range(run.ranks)
+        ]
         scales = {n: 0.05 / np.sqrt(sum(squares[m] for m in mine)) for mine in held for n in mine}
         return [{name: value * np.float32(min(1.0, scales[name])) for name, value in right.items()}] * run.ranks
 
@@ -262,10 +278,10 @@ VARIANTS: dict[str, Variant] = {
 STAGES = ({"embedding", "norm", "up", "up_bias"}, {"embedding", "down", "down_bias", "faint", "shift"})
 
 
-def trace(name: str | None, seed: int) -> dict[str, Any]:
+def trace(name: str | None, seed: int, **other: Any) -> dict[str, Any]:
     """Return what was recorded of a variant, or of one process."""
     how, synchronize = VARIANTS[name] if name else ({}, PLAIN)
-    run, words = Run(seed, **how), name or ""
+    run, words = Run(seed, **(how | other)), name or ""
     recorded: dict[str, Any] = {"losses": [], "gradients": [], "parameters": []}
     if words.startswith("shared_start"):
         run.parameters[1]["up"] += np.float32(0.05)
@@ -291,8 +307,31 @@ def trace(name: str | None, seed: int) -> dict[str, Any]:
 
 
 def reference_of(name: str, seed: int) -> dict[str, Any]:
-    """Return what one process does for a variant: clipping is its own, all else is plain."""
-    if "clipped" not in name:
-        return trace(None, seed)
-    VARIANTS["one process, clipped"] = ({}, clipped(True))
-    return trace("one process, clipped", seed)
+    """Return what one process does for a variant: where that clips, it clips by the norm of all gradients."""
+    if "clipped" in name:
+        return trace("clipped by the norm of all shards", seed, ranks=1)
+    return trace(None, seed)
+
+
+def judged(submission: ModuleType, names: list[str], seed: int) -> list[Any]:
+    """Return what the gate says of each variant."""
+    return [submission.parity(reference_of(name, seed), trace(name, seed)) for name in names]
+
+
+def flagged(submission: ModuleType, ranks_shown: float) -> int:
+    """Return how many of the mistakes the gate flags if it is shown so many of the ranks at most."""
+    mistakes, count = [name for name in VARIANTS if ": " in name or "NaN" in name], 0
+    for name in mistakes:
+        shown = trace(name, 0)
+        for kind in ("gradients", "parameters"):
+            shown[kind] = [ranks[: int(ranks_shown)] for ranks in shown[kind]]
+        count += submission.parity(reference_of(name, 0), shown) is not None
+    return count
+
+
+def refusal(submission: ModuleType, reference: dict[str, Any], candidate: dict[str, Any]) -> str:
+    """Say how the gate ended: "refused" with a ValueError, or what it answered."""
+    try:
+        return f"answered {submission.parity(reference, candidate)}"
+    except ValueError:
+        return "refused"
