@@ -121,7 +121,7 @@ class Student:
             limits,
             self.exercise.preload,
             network=transport == "gloo",
-            writable=transport != "simulated",
+            shared=transport != "simulated",
         )
         setup = Setup(
             slug,

@@ -155,26 +155,26 @@ def test_random_state_is_the_same_for_the_same_seed_and_another_on_every_rank(st
 
 
 def test_simulated_ranks_have_nothing_in_common_but_the_network(student_of: MakeStudent, launcher: Launcher) -> None:
-    """A file, shared memory or a socket would carry bytes that no check counts; real ranks may write files."""
+    """A file, shared memory or a socket would carry bytes that no check counts; each may write files of its own."""
     source = """
-import socket
+import os, socket, tempfile
 from pathlib import Path
-def f():
+def f(rank):
     tried = {}
-    for name, path in (("file", "note"), ("memory", "/dev/shm/note"), ("tmp", "/tmp/note")):
+    others = {"neighbour": f"../rank{1 - rank}/note", "above": "../note", "memory": "/dev/shm/note", "tmp": "/tmp/note"}
+    for name, path in {**others, "own": "note", "own tmp": os.path.join(tempfile.gettempdir(), "note")}.items():
         try:
             tried[name] = Path(path).write_text("bytes") and "written"
         except OSError as error:
-            tried[name] = type(error).__name__
+            tried[name] = "refused"
     try:
-        socket.socketpair()
-        tried["socket"] = "made"
+        socket.socket()
+        tried["socket"] = "written"
     except OSError as error:
-        tried["socket"] = type(error).__name__
+        tried["socket"] = "refused"
     return tried
 """
-    refused = dict.fromkeys(("file", "memory", "tmp"), "PermissionError")
-    for result in student_of(source).simulated("f", [()] * 2):
+    refused = dict.fromkeys(("neighbour", "above", "memory", "tmp", "socket"), "refused")
+    for result in student_of(source).simulated("f", [(0,), (1,)]):
+        assert {name: result.value[name] for name in ("own", "own tmp")} == {"own": "written", "own tmp": "written"}
         assert {name: result.value[name] for name in refused} == refused or launcher.level is Level.B0
-    for result in student_of(source).ranks("f", [()] * 2):
-        assert result.value["file"] == "written"

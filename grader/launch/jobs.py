@@ -33,11 +33,11 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     preload: tuple[str, ...] = ()
     network: bool = False
-    writable: bool = True  # ranks that must not have anything in common but the simulated network may not write files
+    shared: bool = True  # a folder and memory; ranks on the simulated network have only that in common
 
     def order(self, level: Level, run_dir: Path) -> Order:
         """Return what the processes that start ranks need to know of this job."""
-        return Order(self.world_size, level, str(run_dir), self.limits, self.network, self.preload, self.writable)
+        return Order(self.world_size, level, str(run_dir), self.limits, self.network, self.preload, self.shared)
 
 
 @dataclass(frozen=True)

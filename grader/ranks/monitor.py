@@ -23,7 +23,7 @@ from grader.ranks.settling import Serve
 from grader.ranks.status import Status
 from grader.records import Level
 from grader.sandbox import confinement, kernel, limits, namespaces, scratch
-from grader.sandbox.confinement import SandboxError
+from grader.sandbox.confinement import Prepared, SandboxError
 
 assert sys.platform == "linux", "the other systems have none of this"
 
@@ -116,16 +116,26 @@ def _be_warden(run: Run) -> NoReturn:
 
 def _keep(run: Run) -> None:
     """Fork the ranks, report how each ends, and return when all that was below this process is gone."""
-    prepared = confinement.prepare(run.order.policy(run.processes))
+    prepared = _prepare(run)
     children, ranks, parent_pid = Children(run.leash), {}, os.getpid()
     for number, (channel, output) in enumerate(run.sockets):
         pid = os.fork()
         if pid == 0:
             children.forget()
-            rank.live(run.order, rank.Place(number, channel, output, run.status.fd, parent_pid), prepared, run.serve)
+            place = rank.Place(number, channel, output, run.status.fd, parent_pid)
+            rank.live(run.order, place, prepared[number], run.serve)
         ranks[pid] = number
     run.close_sockets()
     _report(children, ranks, run.status)
+
+
+def _prepare(run: Run) -> list[Prepared]:
+    """Return how each rank confines itself: all alike, or each to a folder of its own."""
+    if run.order.shared:
+        return [confinement.prepare(run.order.policy(0, run.processes))] * run.order.world_size
+    for number in range(run.order.world_size):
+        run.order.make_folder_of(number)
+    return [confinement.prepare(run.order.policy(number, run.processes)) for number in range(run.order.world_size)]
 
 
 def _report(children: Children, ranks: dict[int, int], status: Status) -> None:

@@ -26,7 +26,7 @@ class Order:
     limits: Limits
     network: bool = False
     preload: tuple[str, ...] = ()
-    writable: bool = True
+    shared: bool = True
     rank: int = 0
 
     @property
@@ -36,8 +36,18 @@ class Order:
 
     @property
     def scratch_dir(self) -> Path:
-        """Name the folder that the ranks share and may write into."""
+        """Name the folder in which the ranks may write."""
         return Path(self.run_dir, "scratch")
+
+    def folder_of(self, rank: int) -> Path:
+        """Name the folder that a rank may write into: its own, where the ranks must share nothing but the network."""
+        return self.scratch_dir if self.shared else self.scratch_dir / f"rank{rank}"
+
+    def make_folder_of(self, rank: int) -> Path:
+        """Return the folder that a rank may write into, and make it if it is not there yet."""
+        folder = self.folder_of(rank)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def to_packet(self) -> dict[str, Any]:
         """Return the order as JSON can hold it."""
@@ -49,14 +59,14 @@ class Order:
         level, limits = Level[packet["level"]], Limits(**packet["limits"])
         return cls(**{**packet, "level": level, "limits": limits, "preload": tuple(packet["preload"])})
 
-    def policy(self, processes: int | None = None) -> Policy:
+    def policy(self, rank: int, processes: int | None = None) -> Policy:
         """Return what one rank of this run may do."""
-        scratch = self.scratch_dir if self.writable else None
-        return Policy(self.level, self.limits, self.exercise_dir, scratch, self.network, processes)
+        folder = self.folder_of(rank)
+        return Policy(self.level, self.limits, self.exercise_dir, folder, self.shared, self.network, processes)
 
     def environment(self, rank: int) -> dict[str, str]:
         """Return the whole environment of one rank."""
-        scratch, loopback = str(self.scratch_dir), LOOPBACK.get(sys.platform)
+        scratch, loopback = str(self.folder_of(rank)), LOOPBACK.get(sys.platform)
         return {
             **base_environment(),
             **dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), scratch),

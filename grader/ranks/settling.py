@@ -44,7 +44,7 @@ def settle(order: Order, rank: int) -> None:
     environment = order.environment(rank)
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(order.scratch_dir)
+    os.chdir(order.make_folder_of(rank))
     reseed()
 
 

@@ -53,7 +53,7 @@ def prepare(order: Order) -> str:
     """Become one rank of one run; return why that was refused, or nothing."""
     try:
         settle(order, order.rank)
-        confinement.apply(confinement.prepare(order.policy()))
+        confinement.apply(confinement.prepare(order.policy(order.rank)))
     except (SandboxError, OSError) as error:
         return str(error)
     return ""

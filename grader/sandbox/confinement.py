@@ -35,7 +35,8 @@ class Policy:
     level: Level
     limits: Limits
     exercise: Path  # read-only
-    scratch: Path | None  # None: nothing may be written
+    scratch: Path
+    shared: bool = True  # with other ranks: shared memory, too
     network: bool = False
     processes: int | None = None
 
@@ -62,7 +63,7 @@ if sys.platform == "linux":
 
     def _ruleset(policy: Policy) -> int:
         readable = [*paths.readable(), policy.exercise]
-        writable = [paths.NULL] if policy.scratch is None else [paths.NULL, paths.SHARED_MEMORY, policy.scratch]
+        writable = [paths.NULL, policy.scratch, *([paths.SHARED_MEMORY] if policy.shared else [])]
         with step("Landlock"):
             return landlock.build(readable, writable, tcp=policy.network)
 

@@ -23,7 +23,7 @@ def averaged(
     `steps` has, for each step, what this rank's backward computes in this order: (number of the parameter, its
     gradient, the seconds that it takes to compute it). Parameters that are not in it are not used in that step.
     """
-    parameters = [nn.Parameter(torch.zeros(size, dtype=torch.float64)) for size in sizes]
+    parameters = [nn.Parameter(torch.zeros(1, size, dtype=torch.float64)) for size in sizes]
     buckets = submission.GradientBuckets(parameters, cap_bytes, group)
     results = []
     for backward in steps:
@@ -42,7 +42,7 @@ def averaged(
 def average_of_ranks(submission: ModuleType, world_size: float) -> float:
     """Return the average gradient of one weight if rank r computes r + 1; each bucket holds one of three weights."""
     assert dist.get_world_size() == world_size
-    gradient = torch.full((1,), dist.get_rank() + 1.0, dtype=torch.float64)
+    gradient = torch.full((1, 1), dist.get_rank() + 1.0, dtype=torch.float64)
     backward = [(number, gradient.clone(), 1e-6) for number in (2, 1, 0)]
     [after] = averaged(submission, [backward], dist.group.WORLD, [1, 1, 1], 8)
     return float(after[0])

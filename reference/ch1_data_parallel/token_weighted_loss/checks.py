@@ -95,28 +95,27 @@ def check_every_token_has_the_same_weight(student: Student, rng: np.random.Gener
 )
 def check_no_token_is_no_harm(student: Student, rng: np.random.Generator) -> None:
     """A rank without tokens has zero gradients and the others theirs; without any token the loss is 0."""
-    assert_loss(student, rng, [labels_of(rng, 3), labels_of(rng, 0, ignored=4), labels_of(rng, 2)])
-    assert_loss(student, rng, [labels_of(rng, 0, ignored=2) for _ in range(2)])
+    for counts in ((3, 0, 2), (0, 1), (0, 0)):
+        assert_loss(student, rng, [labels_of(rng, tokens, ignored=2) for tokens in counts])
 
 
 def assert_accumulated(student: Student, rng: np.random.Generator, counts: Sequence[Sequence[int]]) -> Results:
-    """Compare averaged gradients and reported loss of `accumulate`; `counts` are tokens by rank and micro-batch."""
-    weight = rng.normal(size=(VOCABULARY, FEATURES))
+    """Compare `accumulate` on tokens by rank and micro-batch: ranks 1, 2, ... as a group, rank 0 alone beside them."""
+    weight, p = rng.normal(size=(VOCABULARY, FEATURES)), len(counts)
     batches = [[(rng.normal(size=(n + 2, FEATURES)), labels_of(rng, n, ignored=2)) for n in rank] for rank in counts]
     pairs = [[(tensor(x), tensor(y)) for x, y in own] for own in batches]
-    results = student.simulated("harness.accumulated", [(own, tensor(weight), Group()) for own in pairs])
-    parts = [(x, *loss_of(x @ weight.T, y)) for own in batches for x, y in own]
-    total, count = sum(part[1] for part in parts), max(1, sum(part[3] for part in parts))
-    what, gradients = f"{len(counts)} ranks with tokens {counts} by micro-batch: the", []
-    known = {"the mean of the micro-batches' means": np.mean([part[1] / max(1, part[3]) for part in parts])}
-    for result in results:
-        reported, gradient = result.value["reported"], result.value["gradient"]
-        assert_close(reported, total / count, f"{what} loss of rank {result.rank}", rtol=1e-6, mistakes=known)
-        assert gradient is not None, f"{what} weight of rank {result.rank} has no gradient, expected one, maybe zeros."
-        gradients.append(gradient.array)
-    expected = sum(part[2].T @ part[0] for part in parts) / count
-    known = {"the mean of the micro-batches'": np.mean([g.T @ x / max(1, n) for x, _, g, n in parts], axis=0)}
-    assert_close(np.mean(gradients, axis=0), expected, f"{what} averaged gradient", rtol=1e-6, mistakes=known)
+    per_rank = [(own, tensor(weight), Group(tuple(range(1, p + 1)))) for own in pairs]
+    _, *results = student.simulated("harness.accumulated", [(pairs[0], tensor(weight), Group((0,))), *per_rank])
+    parts = [[(x, *loss_of(x @ weight.T, y)) for x, y in own] for own in batches]
+    every = [part for own in parts for part in own]
+    total, count = sum(part[1] for part in every), max(1, sum(part[3] for part in every))
+    known: dict[str, Any] = {"the mean of the micro-batches' means": np.mean([s / max(1, n) for _, s, _, n in every])}
+    for result, own in zip(results, parts, strict=True):
+        what = f"{p} ranks with tokens {counts} by micro-batch, rank {result.rank - 1}: the"
+        reported, slope = result.value["reported"], np.sum([g.T @ x for x, _, g, _ in own], axis=0)
+        assert_close(reported, total / count, f"{what} loss to report", rtol=1e-6, mistakes=known)
+        assert not getattr(reported, "requires_grad", False), f"{what} loss to report has a graph, expected none."
+        assert_close(result.value["gradient"], tensor(p * slope / count), f"{what} gradient of the weight", atol=1e-6)
     return results
 
 

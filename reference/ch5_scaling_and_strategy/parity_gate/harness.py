@@ -329,9 +329,46 @@ def flagged(submission: ModuleType, ranks_shown: float) -> int:
     return count
 
 
-def refusal(submission: ModuleType, reference: dict[str, Any], candidate: dict[str, Any]) -> str:
-    """Say how the gate ended: "refused" with a ValueError, or what it answered."""
+def edited(submission: ModuleType, edits: list[list[Any]], seed: int) -> Any:
+    """Return what the gate says of a run of three equal ranks and three steps that has been edited.
+
+    An edit is a kind, a step, a rank (-1 for all), a name, and what happens to the tensor: "add" to its last element,
+    "NaN" in its first, "drop" it, "fill" it or "zero" it, in the reference too, keep "one" of it; "cut" ends the trace.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = [
+        {n: rng.normal(size=s).astype(np.float32) for n, s in (("a", (2, 3)), ("z", (4,)))} for _ in range(2 * STEPS)
+    ]
+    one = {
+        "losses": [1.0] * STEPS,
+        "gradients": [[t] for t in drawn[:STEPS]],
+        "parameters": [[t] for t in drawn[STEPS:]],
+    }
+    three: dict[str, Any] = {"losses": [1.0] * STEPS}
+    for kind in ("gradients", "parameters"):
+        three[kind] = [[{n: v.copy() for n, v in held.items()} for held in ranks * 3] for ranks in one[kind]]
+    for kind, step, rank, name, change in edits:
+        if change == "cut":
+            three[kind] = three[kind][:step]
+            continue
+        expected = one[kind][step][0]
+        for held in three[kind][step][slice(rank, rank + 1) if rank >= 0 else slice(None)]:
+            edit(held, expected, name, change)
     try:
-        return f"answered {submission.parity(reference, candidate)}"
+        return submission.parity(one, three)
     except ValueError:
         return "refused"
+
+
+def edit(held: Tensors, expected: Tensors, name: str, change: str) -> None:
+    """Change one tensor of one rank."""
+    if change == "add":
+        held[name].flat[-1] += 0.5
+    elif change == "NaN":
+        held[name].flat[0] = np.nan
+    elif change == "drop":
+        del held[name]
+    elif change == "one":
+        held[name] = held[name].ravel()[:1].copy()
+    else:
+        expected[name][:] = held[name][:] = 2 if change == "fill" else 0

@@ -47,6 +47,6 @@ def backward(stage: nn.Module, inputs: Sequence[Tensor], labels: Sequence[Tensor
 
 def received(like: Tensor, source: int) -> Tensor:
     """Return the next tensor that a rank sends; it is as large as `like`."""
-    room = torch.empty_like(like, requires_grad=False)
+    room = torch.empty_like(like)
     dist.recv(room, source)
     return room

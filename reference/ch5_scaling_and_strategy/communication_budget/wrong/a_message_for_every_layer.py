@@ -64,8 +64,6 @@ def tensor_parallel_bytes(job: Job) -> float:
 
 def pipeline_bytes(job: Job, stage: int) -> float:
     """Return what a GPU of one stage sends in a step to its neighbours in the pipeline."""
-    if job["pipeline"] == 1:
-        return 0.0
     forward = job["chunks"] - (stage == job["pipeline"] - 1)  # nothing follows the last chunk
     backward = job["chunks"] - (stage == 0)  # nothing precedes the first
     return float(
@@ -73,10 +71,10 @@ def pipeline_bytes(job: Job, stage: int) -> float:
     )
 
 
-def group_of_rank_0(job: Job, kind: Literal["tensor", "data", "pipeline"]) -> range:
+def group_of_rank_0(job: Job, kind: Literal["tensor", "data", "pipeline"]) -> list[int]:
     """Return the ranks of rank 0's group: neighbours are tensor parallel, then data parallel, then stages."""
     step = {"tensor": 1, "data": job["tensor"], "pipeline": job["tensor"] * job["data"]}[kind]
-    return range(0, step * job[kind], step)
+    return list(range(0, step * job[kind], step))
 
 
 def transfer_s(n_bytes: float, ranks: Sequence[int], cluster: Cluster) -> float:
