@@ -27,10 +27,10 @@ def play(student: Student, rng: Any, sizes: Sizes, cap_bytes: int, *steps: Step,
     results = student.simulated("harness.averaged", per_rank, alpha_s=ALPHA_S, beta_s_per_byte=BETA)
     for result, (i, gradients), n in product(results, enumerate(drawn), range(len(sizes))):
         used = [gradients[other][n] for other in group_of[result.rank] if n in gradients[other]]
-        total, what = np.sum([np.zeros((1, sizes[n])), *used], axis=0), f"step {i + 1}: rank {result.rank}: gradient {n}"
+        total, where = np.sum([np.zeros((1, sizes[n])), *used], axis=0), f"step {i + 1}: rank {result.rank}"
         known = {"the sum over the ranks": total, "the mean over those that used it": total / max(1, len(used))}
         if used or result.value[i][n] is not None:  # what nobody used may stay without
-            assert_close(result.value[i][n], tensor(total / p), f"{p} ranks, {what}", mistakes=known)
+            assert_close(result.value[i][n], tensor(total / p), f"{p} ranks, {where}: gradient {n}", mistakes=known)
     return results
 
 
@@ -76,9 +76,7 @@ def check_one_bucket_brings_the_mean(student: Student, rng: np.random.Generator)
         play(student, rng, [3, 2], 1024, step(*[(1, 0)] * ranks))
 
 
-@check(
-    hints=("Each bucket has a handle of its own. Has it been waited for, by the right group, before it is read?",)
-)
+@check(hints=("Each bucket has a handle of its own. Has it been waited for, by the right group, before it is read?",))
 def check_every_bucket_is_waited_for(student: Student, rng: np.random.Generator) -> None:
     """With several buckets every parameter has its mean, on 2 and 4 ranks and in two groups of 3 side by side."""
     for ranks, groups in ((2, 1), (4, 1), (3, 2)):

@@ -78,9 +78,7 @@ def check_other_numbers_pay_two_vectors_more(student: Student) -> None:
         assert_time(student, algorithm, n_bytes, p)
 
 
-@check(
-    hints=("Alone, a rank has the sum already. How many messages does your formula send on one rank?",)
-)
+@check(hints=("Alone, a rank has the sum already. How many messages does your formula send on one rank?",))
 def check_one_rank_takes_no_time(student: Student) -> None:
     """On one rank every algorithm takes no time at all."""
     for algorithm in (RING, DOUBLING, HALVING):

@@ -87,7 +87,7 @@ def assert_costs(student: Student, rng: np.random.Generator, which: int, **other
 @check(hints=("List what has to divide what, and try every divisor; every micro-batch and kind of recomputation too.",))
 def check_plans_are_all_that_divides(student: Student, rng: np.random.Generator) -> None:
     """The plans are exactly the splits that divide GPUs, heads, layers and batch, each with every way to fill it."""
-    for job, cluster in [*drawn(rng, 4), case(*SC21[8]), case(3, 192, 5, 7, 14)]:
+    for job, cluster in [*drawn(rng, 4), case(*SC21[8]), case(3, 192, 5, 7, 14), case(8, 512, 6, 12, 16)]:
         found = [tuple(plan[key] for key in KEYS) for plan in student.call("plans", job, cluster).value]
         expected, heads = every_plan(job, cluster), job["heads"]
         what = f"plans for {cluster['gpus']} GPUs, {heads} heads, {job['layers']} layers, batch {job['batch']}"

@@ -73,9 +73,10 @@ def check_a_wrong_scale_is_flagged(student: Student, rng: np.random.Generator) -
     )
 )
 def check_another_order_of_sums_passes(student: Student, rng: np.random.Generator) -> None:
-    """Nine runs that only form their sums in another way pass, with three seeds each."""
-    for seed in rng.integers(2**31, size=3):
-        for name, verdict in zip(LEGITIMATE, student.call("harness.judged", LEGITIMATE, int(seed)).value, strict=True):
+    """Nine runs that only form their sums in another way pass, with three seeds, and whatever the loss scale."""
+    for scale in (1.0, 2.0**20, 2.0**-20):
+        verdicts = student.call("harness.judged", LEGITIMATE, int(rng.integers(2**31)), scale).value
+        for name, verdict in zip(LEGITIMATE, verdicts, strict=True):
             assert verdict is None, f"The gate stopped a legitimate run, {name}, at {verdict}."
 
 

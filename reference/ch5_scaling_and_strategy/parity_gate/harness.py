@@ -313,9 +313,16 @@ def reference_of(name: str, seed: int) -> dict[str, Any]:
     return trace(None, seed)
 
 
-def judged(submission: ModuleType, names: list[str], seed: int) -> list[Any]:
-    """Return what the gate says of each variant."""
-    return [submission.parity(reference_of(name, seed), trace(name, seed)) for name in names]
+def judged(submission: ModuleType, names: list[str], seed: int, loss_scale: float = 1.0) -> list[Any]:
+    """Return what the gate says of each variant; gradients carry a loss scale, the same in both runs."""
+    verdicts = []
+    for name in names:
+        pair = reference_of(name, seed), trace(name, seed)
+        for recorded in pair:
+            for held in (tensors for ranks in recorded["gradients"] for tensors in ranks):
+                held.update({tensor: value * np.float32(loss_scale) for tensor, value in held.items()})
+        verdicts.append(submission.parity(*pair))
+    return verdicts
 
 
 def flagged(submission: ModuleType, ranks_shown: float) -> int:

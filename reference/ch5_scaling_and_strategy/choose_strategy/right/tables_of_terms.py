@@ -19,7 +19,7 @@ def plans(job, cluster):
             continue
         for b in divisors(job["batch"] // d):
             for zero, recompute in product(job["zero_stages"], ["none", "selective", "full"]):
-                plan = dict(data=d, tensor=t, pipeline=p, zero=zero, micro_batch=b, recompute=recompute)
+                plan = {"data": d, "tensor": t, "pipeline": p, "zero": zero, "micro_batch": b, "recompute": recompute}
                 found.append(plan)
     return found
 
@@ -40,7 +40,7 @@ def memory_bytes(job, plan):
     x, t = sizes(job, plan), plan["tensor"]
     of = [1, *[1 / plan["data"] if plan["zero"] >= stage else 1 for stage in (1, 2, 3)]]
     full_layer = x["bsh"] * (34 + 5 * job["heads"] * job["sequence"] / job["hidden"]) / t
-    per_layer = dict(none=full_layer, selective=34 * x["bsh"] / t, full=2 * x["bsh"])[plan["recompute"]]
+    per_layer = {"none": full_layer, "selective": 34 * x["bsh"] / t, "full": 2 * x["bsh"]}[plan["recompute"]]
     terms = [12 * of[1] * x["held"], 2 * of[2] * x["held"], 2 * of[3] * x["held"]]
     terms += [per_layer * x["layers"] * min(x["m"], plan["pipeline"])]
     terms += [full_layer] * (plan["recompute"] == "full")
@@ -53,7 +53,7 @@ def step_s(job, cluster, plan):
     rates = {True: cluster["inside_bytes_per_s"], False: cluster["between_bytes_per_s"]}
     rate = [rates[span <= cluster["gpus_per_node"]] for span in (t, t * d, t * d * p)]
     weights, scores = 24 * x["bsh"] * job["hidden"], 4 * x["bsh"] * job["sequence"]
-    forwards = dict(none=(3, 3), selective=(3, 4), full=(4, 4))[plan["recompute"]]
+    forwards = {"none": (3, 3), "selective": (3, 4), "full": (4, 4)}[plan["recompute"]]
     terms = [
         x["layers"] * (forwards[0] * weights + forwards[1] * scores) / t / cluster["flops_per_s"],
         3 * 2 * x["bsh"] * job["vocabulary"] / t / cluster["flops_per_s"],

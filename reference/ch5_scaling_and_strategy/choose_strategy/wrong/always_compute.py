@@ -133,7 +133,6 @@ def bottleneck(job: Job, cluster: Cluster) -> Literal["memory", "compute", "insi
         "between": {**cluster, "between_bytes_per_s": 2 * cluster["between_bytes_per_s"]},
     }
     try:
-        choose(job, cluster)
-    except ValueError:
+        return "compute" if choose(job, cluster) else "memory"
+    except ValueError:  # with as little memory as now nothing fits
         return "memory"
-    return "compute"

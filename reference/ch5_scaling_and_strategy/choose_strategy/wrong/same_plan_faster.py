@@ -134,6 +134,6 @@ def bottleneck(job: Job, cluster: Cluster) -> Literal["memory", "compute", "insi
     }
     try:
         plan = choose(job, cluster)
-    except ValueError:
+        return min(richer, key=lambda name: step_s(job, richer[name], plan))
+    except ValueError:  # with as little memory as now nothing fits
         return "memory"
-    return min(richer, key=lambda name: step_s(job, richer[name], plan))

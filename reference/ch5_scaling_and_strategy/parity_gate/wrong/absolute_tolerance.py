@@ -1,6 +1,6 @@
 """Gradients are about one; a thousandth of that is noise.
 
-Caught by: check_no_tensor_hides
+Caught by: check_another_order_of_sums_passes
 """
 
 from __future__ import annotations
