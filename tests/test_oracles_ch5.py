@@ -15,9 +15,9 @@ from torch.utils.flop_counter import FlopCounterMode
 REFERENCE = Path(__file__).parents[1] / "reference" / "ch5_scaling_and_strategy"
 
 
-def reference(slug: str) -> ModuleType:
-    """Load a reference by its path."""
-    spec = importlib.util.spec_from_file_location(f"reference_{slug}", REFERENCE / slug / f"{slug}.py")
+def reference(slug: str, file: str = "") -> ModuleType:
+    """Load a reference, or the harness beside it, by its path."""
+    spec = importlib.util.spec_from_file_location(f"{slug}_{file}", REFERENCE / slug / f"{file or slug}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -90,3 +90,27 @@ def test_whose_flops_parameters_are_those_of_a_module() -> None:
     expected = sum(parameter.numel() for parameter in Gpt(layers, h, v, s).parameters())
     model = {"layers": layers, "hidden": h, "vocabulary": v, "sequence": s}
     assert reference("whose_flops").parameters(model) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_fit_in_log_space_needs_the_sum(seed: int) -> None:
+    """On the harness's starts the sum recovers a known exponent to 0.02, and the mean falls short by more than 0.04."""
+    module, harness = reference("fit_in_log_space"), reference("fit_in_log_space", "harness")
+    summed, averaged = (harness.exponent(module, seed, divisor=divisor)[0] for divisor in (1.0, 240.0))
+    assert abs(summed - 0.3658 / (0.3478 + 0.3658)) < 0.02
+    assert averaged < summed - 0.04
+
+
+def test_fit_in_log_space_has_the_gradient_that_torch_finds() -> None:
+    """By automatic differentiation of Huber's loss, to 1e-10."""
+    module, harness = reference("fit_in_log_space"), reference("fit_in_log_space", "harness")
+    runs = harness.made_up(3, n_outliers=5)
+    n, d, loss = (torch.tensor(runs[key]).log() for key in ("parameters", "tokens", "loss"))
+    theta = torch.tensor([6.0, 7.5, 0.55, 0.34, 0.37], dtype=torch.float64, requires_grad=True)
+    terms = torch.stack([theta[0] - theta[3] * n, theta[1] - theta[4] * d, theta[2].expand_as(n)])
+    expected = nn.functional.huber_loss(terms.logsumexp(dim=0), loss, reduction="sum", delta=1e-3)
+    expected.backward()
+    value, gradient = module.objective(theta.detach().numpy(), runs)
+    assert value == pytest.approx(expected.item(), rel=1e-10)
+    assert theta.grad is not None
+    assert gradient == pytest.approx(theta.grad.numpy(), rel=1e-10)
