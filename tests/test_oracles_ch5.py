@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -114,3 +115,41 @@ def test_fit_in_log_space_has_the_gradient_that_torch_finds() -> None:
     assert value == pytest.approx(expected.item(), rel=1e-10)
     assert theta.grad is not None
     assert gradient == pytest.approx(theta.grad.numpy(), rel=1e-10)
+
+
+def test_useful_batch_finds_the_noise_scale_of_known_gradients() -> None:
+    """Of a Gaussian model with |G|^2 = 1 and tr(Sigma) = 48, to 5 %, from steps of which single ones say nonsense."""
+    rng = np.random.default_rng(0)
+    norms = {
+        batch: ((0.25 + rng.normal(size=(20_000, 16)) * (3 / batch) ** 0.5) ** 2).sum(axis=1).tolist()
+        for batch in (8, 64)
+    }
+    assert reference("useful_batch").noise_scale(norms[8], norms[64], 8, 64) == pytest.approx(48, rel=0.05)
+
+
+def test_spend_compute_is_the_numerical_minimum() -> None:
+    """Of the law along 6ND = C, on a fine grid of sizes."""
+    module = reference("spend_compute")
+    law = {"E": 1.8172, "A": 482.01, "B": 2085.43, "alpha": 0.3478, "beta": 0.3658}
+    for compute in (1e19, 5.76e23):
+        sizes = np.geomspace(1e7, 1e12, 200_001)
+        best = sizes[np.argmin(law["A"] / sizes ** law["alpha"] + law["B"] / (compute / 6 / sizes) ** law["beta"])]
+        assert module.optimal(law, compute)["parameters"] == pytest.approx(best, rel=1e-3)
+
+
+def test_choose_strategy_keeps_the_table_s_activation_bytes() -> None:
+    """Of a GPT-3 layer: 34 + 80 bytes for each of sbh whole, 34 with selective, 2 with full recomputation."""
+    module = reference("choose_strategy")
+    sizes = {
+        "layers": 1,
+        "hidden": 12288,
+        "heads": 96,
+        "vocabulary": 0,
+        "sequence": 2048,
+        "batch": 1,
+        "zero_stages": [0],
+    }
+    state, sbh = 16 * 12 * 12288**2, 2048 * 12288
+    for recompute, per_sbh in (("none", 34 + 80), ("selective", 34), ("full", 2 + 34 + 80)):
+        plan = {"data": 1, "tensor": 1, "pipeline": 1, "zero": 0, "micro_batch": 1, "recompute": recompute}
+        assert module.memory_bytes(sizes, plan) == pytest.approx(state + sbh * per_sbh, rel=1e-12)

@@ -133,9 +133,11 @@ def check_the_bottleneck_is_what_to_double(student: Student, rng: np.random.Gene
     """The bottleneck is the resource of which twice as much shortens the best step most, memory if nothing fits."""
     doubled = {"memory": "memory_bytes", "compute": "flops_per_s", "inside": "inside_bytes_per_s"}
     doubled["between"] = "between_bytes_per_s"
-    quick = case(16, 2048, 24, 8, 64, flops_per_s=1e18, inside_bytes_per_s=1e10)
-    small = [case(16, 2048, 24, 8, 64, flops_per_s=1e18, memory_bytes=size) for size in (4e9, 1e9, 1e8)]
-    cases = [*drawn(rng, 12), quick, *small]
+    names = ("flops_per_s", "memory_bytes", "gpus_per_node", "inside_bytes_per_s", "between_bytes_per_s")
+    near = ((8.9e15, 22e9, 4, 4.3e9, 23e9, 64), (2.1e18, 4.9e9, 4, 180e9, 6.9e9, 16))  # where two resources are close
+    near += ((1.8e15, 7.6e9, 8, 7.4e9, 6.4e9, 16), (2.4e17, 17e9, 4, 15e9, 7.6e9, 64))
+    cases = [case(16, 2048, 24, 8, row[-1], **dict(zip(names, row, strict=False))) for row in near] + drawn(rng, 10)
+    cases += [case(16, 2048, 24, 8, 64, flops_per_s=1e18, memory_bytes=size) for size in (4e9, 1e9, 1e8)]
     for (job, cluster), name in zip(cases, student.call("harness.named", cases).value, strict=True):
         times = {key: best_s(job, cluster | {field: 2 * cluster[field]}) for key, field in doubled.items()}
         expected = "memory" if best_s(job, cluster) == np.inf else min(times, key=times.__getitem__)

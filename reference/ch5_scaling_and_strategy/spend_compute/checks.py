@@ -54,15 +54,13 @@ def check_the_plan_spends_the_compute(student: Student, rng: np.random.Generator
     for i, (parameters, tokens, _) in enumerate(found):
         compute = budgets[i % 3]
         what = f"6 N D of the plan for {compute:.3g} FLOPs"
-        mistakes = {"a plan that spends N D": 6 * compute, "a plan that spends 2 N D": 3 * compute}
-        assert_close(6 * parameters * tokens, compute, what, rtol=1e-9, unit="FLOPs", mistakes=mistakes)
+        assert_close(6 * parameters * tokens, compute, what, rtol=1e-9, mistakes={"that of N D": 6 * compute})
 
 
 @check(
     hints=(
         "Move one percent of the parameters into tokens, at the same compute: does the loss rise or fall?",
-        "Put D = C/6N into the law and set the derivative by N to zero. Where it is zero, alpha A/N^alpha = beta B/D^beta.",
-        "Solve that for N: a power of C/6 with beta over (alpha + beta), times a factor made of alpha A over beta B.",
+        "Put D = C/6N into the law and set its derivative by N to zero: then alpha A/N^alpha = beta B/D^beta.",
     )
 )
 def check_no_other_split_is_better(student: Student, rng: np.random.Generator) -> None:
@@ -98,10 +96,7 @@ def check_the_three_published_ratios(student: Student) -> None:
 
 
 @check(
-    hints=(
-        "A power law is a straight line. Between which two quantities?",
-        "Least squares between log C and log N: slope a, and k from where the means lie.",
-    )
+    hints=("A power law is a line between log C and log N: a is its slope, and k follows from where the means lie.",)
 )
 def check_a_sweep_is_a_line_in_logarithms(student: Student, rng: np.random.Generator) -> None:
     """A power law is fitted in logarithms, through any sweep, noisy or not."""
@@ -116,12 +111,7 @@ def check_a_sweep_is_a_line_in_logarithms(student: Student, rng: np.random.Gener
         assert_close(k, float(np.exp(level)), f"the factor of a sweep with {noise:.0%} of noise", rtol=1e-6)
 
 
-@check(
-    hints=(
-        "The sweep says how many parameters. What do they leave of the compute for tokens?",
-        "Continue the line to the new budget, then divide the compute by six times the parameters.",
-    )
-)
+@check(hints=("Continue the line to the new budget. What do so many parameters leave of the compute for tokens?",))
 def check_the_projection_table_comes_out(student: Student) -> None:
     """From the three small rows of the Chinchilla paper's table the other six follow, up to ten trillion parameters."""
     sweep = [(compute, parameters) for compute, parameters, *_ in TABLE_3[:3]]
@@ -131,9 +121,6 @@ def check_the_projection_table_comes_out(student: Student) -> None:
         assert_close(plan["parameters"], parameters, f"parameters {what}", rtol=0.02)
         mistakes = {"20 for each parameter": 20 * plan["parameters"]}
         assert_close(plan["tokens"], tokens, f"tokens {what}", rtol=rtol, mistakes=mistakes)
-    kaplan = [(1e18, 1e7), (1e21, 1e7 * 1000**0.73)]
-    tokens = student.call("projected", kaplan, 1e24).value["tokens"]
-    assert_close(tokens, 1e24 / (6e7 * 1e6**0.73), "tokens for 1e24 FLOPs where N grows as C^0.73", rtol=1e-6)
 
 
 @check(
@@ -147,11 +134,12 @@ def check_smaller_models_have_their_price(student: Student, rng: np.random.Gener
     for law in [REPLICATED, *drawn(rng, 4)]:
         for parameters, tokens in ((1e9, 2e10), (8e9, 15e12), (1e11, 1e12)):
             target = float(losses(law, parameters, tokens))
+            assert_close(student.call("loss", law, parameters, tokens).value, target, "loss", rtol=1e-9)
             found = student.call("tokens_to_reach", law, parameters, target).value
             what = f"tokens_to_reach {target:.4f} with {parameters:.3g} parameters"
             assert_close(found, tokens, what, rtol=1e-6, mistakes={"20 for each parameter": 20 * parameters})
             floor = float(losses(law, parameters, np.inf))
-            for unreachable in (floor, floor - 0.01, law["E"]):
+            for unreachable in (floor - 1e-6, law["E"]):
                 ended = student.call("harness.refusal", law, parameters, unreachable).value
                 assert ended == "refused", (
                     f"tokens_to_reach {unreachable:.4f} {ended}; no size of data reaches {floor:.4f}."

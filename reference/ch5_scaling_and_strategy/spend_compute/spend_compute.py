@@ -1,8 +1,8 @@
 """Plan how many parameters to train on how many tokens, from a scaling law or from a sweep.
 
-Put D = C / 6N into L and set the derivative by N to zero: alpha A / N^alpha = beta B / D^beta. The best plan is not where the
-two terms are equal, but where the next factor of compute buys equally much from either. With G = (alpha A / beta B)^(1 /
-(alpha + beta)),
+Put D = C / 6N into L and set the derivative by N to zero: alpha A / N^alpha = beta B / D^beta. The best plan is not
+where the two terms are equal, but where the next bit of compute buys equally much from either. With
+G = (alpha A / beta B)^(1 / (alpha + beta)),
 
     N = G (C / 6)^(beta / (alpha + beta))        D = (C / 6)^(alpha / (alpha + beta)) / G
 

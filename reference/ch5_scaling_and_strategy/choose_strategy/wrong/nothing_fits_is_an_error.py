@@ -10,7 +10,6 @@ from typing import Literal, TypedDict
 
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
-STATE_BYTES = 16  # of a parameter: weight, gradient, optimizer
 
 
 class Job(TypedDict):
