@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -200,7 +201,7 @@ def main():
     dist.init_process_group("gloo")
     total = torch.tensor([float(dist.get_rank() + 1)])
     dist.all_reduce(total)
-    print("rank", dist.get_rank(), "has", total.item())
+    print(f"rank {dist.get_rank()} has {total.item()}\\n", end="", flush=True)
     dist.destroy_process_group()
 
 if __name__ == "__main__":
@@ -363,7 +364,10 @@ def test_an_interrupted_run_keeps_what_it_knows(course: Path, jobs: str) -> None
     (folder(course, "sum_up") / "sum_up.py").write_text(ENDLESS, encoding="utf-8")
     (course / "grader").symlink_to(PACKAGE)
     command = [sys.executable, "-m", "grader", "check", "--json", "r.json", "--jobs", jobs]
-    with subprocess.Popen(command, cwd=course, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # a shell that starts the tests in the background has told all below it to ignore Ctrl-C
+    heeding = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=course, preexec_fn=heeding, **pipes) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         process.send_signal(signal.SIGINT)

@@ -72,7 +72,9 @@ def _torchrun() -> list[str]:
 
 def environment() -> dict[str, str]:
     """One thread a rank, and the loopback interface: a laptop's own host name often leads nowhere."""
-    ours = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    ours = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if not sys.stdout.isatty():  # a terminal gets whole lines anyway, and without a buffer those of two ranks would mix
+        ours["PYTHONUNBUFFERED"] = "1"
     if sys.platform in LOOPBACK:
         ours["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
     return {**ours, **os.environ}
