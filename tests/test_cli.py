@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -364,10 +363,9 @@ def test_an_interrupted_run_keeps_what_it_knows(course: Path, jobs: str) -> None
     (folder(course, "sum_up") / "sum_up.py").write_text(ENDLESS, encoding="utf-8")
     (course / "grader").symlink_to(PACKAGE)
     command = [sys.executable, "-m", "grader", "check", "--json", "r.json", "--jobs", jobs]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    # a shell that starts the tests in the background has told all below it to ignore Ctrl-C
-    heeding = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(command, cwd=course, preexec_fn=heeding, **pipes) as process:
+    # A shell that starts the tests in the background has told all below it to ignore Ctrl-C; a handler undoes that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command, cwd=course, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         process.send_signal(signal.SIGINT)

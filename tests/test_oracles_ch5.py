@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -90,6 +91,50 @@ def test_whose_flops_parameters_are_those_of_a_module() -> None:
     expected = sum(parameter.numel() for parameter in Gpt(layers, h, v, s).parameters())
     model = {"layers": layers, "hidden": h, "vocabulary": v, "sequence": s}
     assert reference("whose_flops").parameters(model) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_fit_in_log_space_needs_the_sum(seed: int) -> None:
+    """On the harness's starts the sum recovers a known exponent to 0.02, and the mean falls short by more than 0.04."""
+    module, harness = reference("fit_in_log_space"), reference("fit_in_log_space", "harness")
+    summed, averaged = (harness.exponent(module, seed, divisor=divisor)[0] for divisor in (1.0, 240.0))
+    assert abs(summed - 0.3658 / (0.3478 + 0.3658)) < 0.02
+    assert averaged < summed - 0.04
+
+
+def test_fit_in_log_space_has_the_gradient_that_torch_finds() -> None:
+    """By automatic differentiation of Huber's loss, to 1e-10."""
+    module, harness = reference("fit_in_log_space"), reference("fit_in_log_space", "harness")
+    runs = harness.made_up(3, n_outliers=5)
+    n, d, loss = (torch.tensor(runs[key]).log() for key in ("parameters", "tokens", "loss"))
+    theta = torch.tensor([6.0, 7.5, 0.55, 0.34, 0.37], dtype=torch.float64, requires_grad=True)
+    terms = torch.stack([theta[0] - theta[3] * n, theta[1] - theta[4] * d, theta[2].expand_as(n)])
+    expected = nn.functional.huber_loss(terms.logsumexp(dim=0), loss, reduction="sum", delta=1e-3)
+    expected.backward()
+    value, gradient = module.objective(theta.detach().numpy(), runs)
+    assert value == pytest.approx(expected.item(), rel=1e-10)
+    assert theta.grad is not None
+    assert gradient == pytest.approx(theta.grad.numpy(), rel=1e-10)
+
+
+def test_useful_batch_finds_the_noise_scale_of_known_gradients() -> None:
+    """Of a Gaussian model with |G|^2 = 1 and tr(Sigma) = 48, to 5 %, from steps of which single ones say nonsense."""
+    rng = np.random.default_rng(0)
+    norms = {
+        batch: ((0.25 + rng.normal(size=(20_000, 16)) * (3 / batch) ** 0.5) ** 2).sum(axis=1).tolist()
+        for batch in (8, 64)
+    }
+    assert reference("useful_batch").noise_scale(norms[8], norms[64], 8, 64) == pytest.approx(48, rel=0.05)
+
+
+def test_spend_compute_is_the_numerical_minimum() -> None:
+    """Of the law along 6ND = C, on a fine grid of sizes."""
+    module = reference("spend_compute")
+    law = {"E": 1.8172, "A": 482.01, "B": 2085.43, "alpha": 0.3478, "beta": 0.3658}
+    for compute in (1e19, 5.76e23):
+        sizes = np.geomspace(1e7, 1e12, 200_001)
+        best = sizes[np.argmin(law["A"] / sizes ** law["alpha"] + law["B"] / (compute / 6 / sizes) ** law["beta"])]
+        assert module.optimal(law, compute)["parameters"] == pytest.approx(best, rel=1e-3)
 
 
 def test_choose_strategy_keeps_the_table_s_activation_bytes() -> None:
