@@ -120,7 +120,8 @@ def _run(exercise: Exercise, task: Task) -> Finding:
         faults = prove.faults_in_runs(evidence)
     except BrokenExercise as error:
         return Finding((Problem.of(error, task.root),))
-    printed = golden.printed_by(command(exercise), exercise.student_dir, environment())
+    with golden.as_reached(exercise) as folder:
+        printed = golden.printed_by(command(exercise), folder, environment())
     texts = golden.golden_texts(exercise, evidence.first_report, printed)
     rewritten = golden.rewrite(texts) if task.update else []
     words = tuple(f"wrote {path.relative_to(task.root).as_posix()}" for path in rewritten)
