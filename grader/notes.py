@@ -29,6 +29,10 @@ _FIELDS: dict[str, dict[str, type]] = {
     "run": {"outcome": str, "first_failure": str, "seed": int, "passed": int},
     "hint": {"check": str, "number": int},
     "answer": {"question": str, "right": bool, "seed": int},
+    "prediction": {"guess": str, "reason": str, "code": str},
+    "result": {"results": list, "code": str},
+    "mechanism": {"choice": str, "right": bool, "seed": int},
+    "reset": {"kept": str},
 }
 _COMMON: dict[str, type] = {"id": str, "time": str, "kind": str}
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

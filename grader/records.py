@@ -59,6 +59,15 @@ class Experiment:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """Hold what an experiment gave for one value of its control; without a result, the sentence why."""
+
+    value: float
+    result: float | None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
 class Exercise:
     """Locate one exercise's two halves and hold what its `exercise.toml` says."""
 
