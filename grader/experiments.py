@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -29,17 +30,26 @@ def experiment_of(exercise: Exercise) -> Experiment:
 
 
 def run(
-    exercise: Exercise, source: bytes, launcher: Launcher, seed: int, progress: Progress = tell_nobody
+    exercise: Exercise,
+    source: bytes,
+    launcher: Launcher,
+    seed: int,
+    progress: Progress = tell_nobody,
+    used: Mapping[str, bytes] | None = None,
 ) -> tuple[Observation, ...]:
-    """Return what a submission's source gives for each value of the control; a failure is an observation, too."""
-    experiment = experiment_of(exercise)
-    preload = {*exercise.preload, *catalog.imports_of(source.decode("utf-8", "replace"))}
+    """Return what a submission's source gives for each value of the control; a failure is an observation, too.
+
+    `used` holds the sources of the exercises that this one imports, by slug.
+    """
+    experiment, used = experiment_of(exercise), used or {}
+    texts = [each.decode("utf-8", "replace") for each in (source, *used.values())]
+    preload = {*exercise.preload, *catalog.imports_of(*texts)}
     harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
     prepared = replace(exercise, preload=tuple(sorted(preload)))
     observations = []
     for value in experiment.values:
         progress(f"{experiment.control} = {value:g}")
-        student = Student(prepared, source, harness, launcher, seed)
+        student = Student(prepared, source, harness, launcher, seed, used=used)
         observations.append(_observe(student, experiment, value))
     return tuple(observations)
 

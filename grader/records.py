@@ -85,6 +85,7 @@ class Exercise:
     data: tuple[str, ...] = ()  # files beside the starter that its own example reads
     sources: tuple[str, ...] = ()
     experiment: Experiment | None = None
+    former_dirs: tuple[Path, ...] = ()  # where a student's notes lie if the exercise had another name once
 
     @property
     def starter_path(self) -> Path:
