@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-from grader import catalog, notes
-from grader.errors import BrokenExercise
+from grader import catalog
+from grader.errors import BrokenExercise, UsageError
 from grader.records import Exercise, ExerciseResult, Level, Outcome, Report, Request
 from grader.report import as_json, text
 from grader.report.terminal import Screen
 from grader.verbs.grading import DEFAULT_SEED, open_grader
+from grader.verbs.tally import Tally
 
 INTERRUPTED = 130
 
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--github", action="store_true", help="write annotations, points and a summary for GitHub Actions"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="draw the inputs of the checks from this seed")
+    parser.add_argument("--watch", action="store_true", help="check again whenever a file is saved, and move on")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="grade N exercises at a time")
 
 
@@ -41,6 +43,8 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     request = Request(tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs)
     chosen = catalog.select(course, request.slugs) if request.slugs else course
     screen = Screen(sys.stdout, sys.stderr)
+    if arguments.watch:
+        return _watch(arguments, root, screen)
     with _harmless_to_github(screen, arguments.github):
         report, interrupted = _grade_all(request, chosen, course, screen, _Files(arguments.json, arguments.junit))
         screen.show(_last_lines(report, interrupted, screen.look))
@@ -50,6 +54,14 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
         screen.show([((command, ""),) for command in github.commands(report, root)])
         github.write_files(report)
     return INTERRUPTED if interrupted else exit_code(report.results)
+
+
+def _watch(arguments: argparse.Namespace, root: Path, screen: Screen) -> int:
+    if arguments.json or arguments.junit or arguments.github or arguments.jobs > 1:
+        raise UsageError("--watch shows what it finds as you go; --json, --junit, --github and --jobs are for one run.")
+    from grader.verbs.watch import watch
+
+    return watch(root, arguments.slugs, DEFAULT_SEED if arguments.seed is None else arguments.seed, screen)
 
 
 def exit_code(results: Sequence[ExerciseResult]) -> int:
@@ -65,7 +77,7 @@ def _grade_all(
     seed = DEFAULT_SEED if request.seed is None else request.seed
     report = Report(seed, Level.B0, course=tuple(course))
     files.write(report)
-    tally = _Tally(course)
+    tally = Tally(course)
     try:
         with open_grader(request, chosen, course, screen.tell) as grade:
             for exercise in chosen:
@@ -79,7 +91,7 @@ def _grade_all(
                 files.write(report)
                 tally.keep(graded.result, seed)
                 next_slug = tally.next_slug() if request.slugs and exercise is chosen[-1] else ""
-                screen.show(_block(graded.result, tally, screen.look, next_slug))
+                screen.show(block(graded.result, tally, screen.look, next_slug))
                 if graded.result.outcome is not Outcome.PASSED and not (request.slugs or request.all):
                     break
     except KeyboardInterrupt:
@@ -104,47 +116,10 @@ class _Files:
             junit.write(report, self.junit)
 
 
-class _Tally:
-    """Know which exercises are repaired: from this run, else from the notes; leave a note of each verdict."""
-
-    def __init__(self, course: Sequence[Exercise]) -> None:
-        self.course = course
-        self.repaired: dict[str, bool] = {}
-        self.complaints: set[str] = set()
-
-    def keep(self, result: ExerciseResult, seed: int) -> None:
-        exercise, first = result.submission.exercise, result.first_failure
-        self.repaired[exercise.slug] = result.outcome is Outcome.PASSED
-        if result.outcome not in {Outcome.PASSED, Outcome.FAILED}:
-            return
-        complaint = notes.append(
-            exercise.student_dir,
-            "run",
-            outcome=result.outcome.value,
-            first_failure=first.promise.name if first else "",
-            seed=seed,
-            passed=sum(check.outcome is Outcome.PASSED for check in result.checks),
-        )
-        if complaint and not self.complaints:
-            print(complaint, file=sys.stderr)
-            self.complaints.add(complaint)
-
-    def is_repaired(self, exercise: Exercise) -> bool:
-        if exercise.slug not in self.repaired:
-            self.repaired[exercise.slug] = notes.is_repaired(exercise)
-        return self.repaired[exercise.slug]
-
-    def standing(self, chapter: int) -> text.Standing:
-        exercises = [exercise for exercise in self.course if exercise.chapter == chapter]
-        return text.Standing(sum(map(self.is_repaired, exercises)), len(exercises))
-
-    def next_slug(self) -> str:
-        return next((exercise.slug for exercise in self.course if not self.is_repaired(exercise)), "")
-
-
-def _block(result: ExerciseResult, tally: _Tally, look: text.Look, next_slug: str) -> list[text.Line]:
-    block = text.block(result, tally.standing(result.submission.exercise.chapter), look, next_slug)
-    return block if len(block) == 1 else [*block, ()]
+def block(result: ExerciseResult, tally: Tally, look: text.Look, next_slug: str = "") -> list[text.Line]:
+    """Return the lines of one result, and an empty one after those that are more than one."""
+    lines = text.block(result, tally.standing(result.submission.exercise.chapter), look, next_slug)
+    return lines if len(lines) == 1 else [*lines, ()]
 
 
 def _last_lines(report: Report, interrupted: bool, look: text.Look) -> list[text.Line]:
