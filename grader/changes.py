@@ -24,9 +24,24 @@ def pristine(exercise: Exercise) -> str | None:
 
 
 def difference(yours: str, reference: str) -> list[str]:
-    """Return the lines in which two files differ, with three around each: `-` is yours, `+` the reference's."""
-    lines = difflib.unified_diff(yours.splitlines(), reference.splitlines(), lineterm="", n=3)
+    """Return the lines in which two files differ, with three around each: `-` is yours, `+` the reference's.
+
+    The example at the end of a starter, which no reference has, is left out.
+    """
+    ours = reference.splitlines()
+    lines = difflib.unified_diff(_without_example(yours, reference), ours, lineterm="", n=3)
     return list(lines)[2:]
+
+
+def _without_example(yours: str, reference: str) -> list[str]:
+    """Return the lines of your file up to the last definition that the reference has too, or all of them."""
+    try:
+        shared = {node.name for node in ast.parse(reference).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        nodes = [node for node in ast.parse(yours).body if getattr(node, "name", None) in shared]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        nodes = []
+    ends = [node.end_lineno for node in nodes if node.end_lineno]
+    return yours.splitlines()[: max(ends)] if ends else yours.splitlines()
 
 
 def changed_lines(before: str, after: str) -> int:

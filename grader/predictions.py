@@ -134,7 +134,7 @@ def as_results(observations: Sequence[Observation]) -> list[list[object]]:
 
 
 def _without_lead(item: str) -> str:
-    return re.sub(r"^(?:and|then|it)\s+", "", _ALWAYS.sub("", item).strip(), flags=re.IGNORECASE)
+    return re.sub(r"^(?:and|then)\s+", "", _ALWAYS.sub("", item).strip(), flags=re.IGNORECASE)
 
 
 def _claim(item: str, unit: str) -> Claim | str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from grader.changes import changed_lines, changed_lines_of_reference, pristine
+from grader.changes import changed_lines, changed_lines_of_reference, difference, pristine
 from grader.records import Exercise
 
 STARTER = (
@@ -44,3 +44,12 @@ def test_the_pristine_starter_comes_from_the_last_commit(tmp_path: Path) -> None
         subprocess.run([*git, *command], check=True)
     exercise.starter_path.write_text("changed\n")
     assert pristine(exercise) == STARTER
+
+
+def test_the_difference_leaves_the_example_out() -> None:
+    """And nothing where a file cannot be read as Python."""
+    reference = "def f():\n    return 1\n"
+    example = "\n\nif __name__ == '__main__':\n    print(f())\n"
+    assert difference(reference + example, reference) == []
+    assert "-    return 2" in difference(f"def f():\n    return 2\n{example}", reference)
+    assert "-def f(:" in difference("def f(:\n", reference)
