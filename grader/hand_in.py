@@ -36,5 +36,6 @@ def _place(exercise: Exercise, base: Path) -> Path:
         folder /= part
         if folder.is_symlink():
             return folder
-    loose = os.path.lexists(base / name) and not os.path.lexists(folder / name)
-    return base if loose else folder
+    is_laid_out = os.path.lexists(base / "exercises")
+    is_loose = os.path.lexists(base / name) and not os.path.lexists(folder / name)
+    return folder if is_laid_out and not is_loose else base

@@ -20,7 +20,8 @@ from grader.release.writing import write_file
 
 MAX_BYTES = 64 << 20
 ALIKE = 0.6  # of two files, above which one is taken for the other's new form
-_NAME = re.compile(r"(?!\.git/)[\w.][\w.-]*(/[\w.][\w.-]*)*")  # of a file that a release may hold
+_PART = r"(?!\.{1,2}(?:/|$))[\w.][\w.-]*"
+_NAME = re.compile(rf"(?!(?i:\.git)(?:/|$)){_PART}(?:/{_PART})*")  # of a file that a release may hold
 
 
 class Repository:
@@ -29,7 +30,8 @@ class Repository:
     def __init__(self, folder: Path, files: Files) -> None:
         """Read the manifest of the release that was there before; `files` are those of the new one."""
         self.folder, self.files = folder, files
-        self.old, self.new = _manifest(folder), hashes_of(files)
+        self.old = _manifest(folder)
+        self.new = {name: known for name, known in hashes_of(files).items() if name != MANIFEST}
         self.written = self.removed = 0
 
     def held(self, name: str) -> str | None:

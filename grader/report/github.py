@@ -17,6 +17,16 @@ from grader.safe_text import clean, for_markdown
 MESSAGE_LIMIT = 1000  # characters; an annotation shows no more than a screenful
 FACT_LIMIT = 700  # so that the hint after it is not cut
 MAX_RESULT_BYTES = 96 << 10  # base64 of it stays below the 128 KiB of an environment string
+NOTHING = {
+    "name": "ranklings",
+    "status": "error",
+    "score": 0,
+    "message": "Nothing was graded.",
+    "test_code": "",
+    "filename": "",
+    "line_no": 0,
+    "duration": 0,
+}
 _STATUS = {Outcome.PASSED: "pass", Outcome.FAILED: "fail", Outcome.NOT_RUN: "fail", Outcome.ERROR: "error"}
 
 
@@ -85,12 +95,11 @@ def _for_reporter(report: Report, limit: int) -> dict[str, Any]:
     tests = [_test(result, limit) for result in report.results]
     statuses = {test["status"] for test in tests}
     status = next((status for status in ("error", "fail") if status in statuses), "pass")
-    nothing = [{"name": "ranklings", "status": "error", "score": 0, "message": "Nothing was graded."}]
     return {
         "version": 1,
         "status": status if tests else "error",
         "max_score": points_of(report)[1],
-        "tests": tests or nothing,  # the reporter fails without one
+        "tests": tests or [NOTHING],  # the reporter fails without one
     }
 
 
