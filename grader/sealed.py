@@ -11,14 +11,18 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from grader.errors import GraderError
 
 NAME = "reference.sealed"
 SCHEMA = "ranklings/sealed/1"
+PREFIX, GRACE_S = "ranklings-opened-", 60
 WAY_OUT = f"Get it back: git checkout -- {NAME}"
 
 
@@ -52,10 +56,9 @@ def reference_of(root: Path) -> Path:
     folder, file = root / "reference", root / NAME
     if folder.is_dir() or not file.is_file():
         return folder
-    private = Path(tempfile.mkdtemp(prefix="ranklings-"))
-    atexit.register(_remove, private, os.getpid())
-    opened = private / "reference"  # a message names a path from here on
-    for name, text in unseal(file.read_bytes()).items():
+    texts = unseal(file.read_bytes())
+    opened = _private_folder() / "reference"  # a message names a path from here on
+    for name, text in texts.items():
         path = opened / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
@@ -66,6 +69,39 @@ def _mask(data: bytes) -> bytes:
     """Exchange each bit that a fixed stream names; done twice, it is undone."""
     stream = hashlib.shake_256(SCHEMA.encode()).digest(len(data))
     return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
+
+
+def _private_folder() -> Path:
+    """Return a new folder that only this user may enter; it goes with the process, at the latest with the next one."""
+    if sys.platform != "win32":
+        _take_away_what_was_left()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    if sys.platform != "win32":
+        _lock(folder)
+    atexit.register(_remove, folder, os.getpid())
+    return folder
+
+
+def _take_away_what_was_left() -> None:
+    """Remove the folders of processes that were killed: old enough to be locked if anybody still used them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - folder.lstat().st_mtime > GRACE_S:
+                os.close(_lock(folder))
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder until this process ends, however it ends; OSError where another process has."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _remove(folder: Path, owner: int) -> None:

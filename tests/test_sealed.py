@@ -108,6 +108,31 @@ def add(a: float, b: float) -> float:
 '''
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
+def test_what_a_killed_process_left_open_is_taken_away_by_the_next(course: Path) -> None:
+    """And nothing that another process still uses, nor what has only just been made."""
+    opening = f"from pathlib import Path\nfrom grader.sealed import reference_of\nreference_of(Path({str(course)!r}))\n"
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "TMPDIR": str(course)}
+    ends = ["import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "print('open', flush=True)\ninput()", ""]
+    killed, using, next_one = ([sys.executable, "-c", opening + end] for end in ends)
+    subprocess.run(killed, env=environment, check=False)
+    (left,) = course.glob("ranklings-*")
+    os.utime(left, (0, 0))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(using, env=environment, **pipes) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert not left.exists()
+        (used,) = course.glob("ranklings-*")
+        os.utime(used, (0, 0))
+        (course / "ranklings-opened-new").mkdir()
+        subprocess.run(next_one, env=environment, check=True)
+        (course / "ranklings-opened-new").rmdir()
+        assert list(course.glob("ranklings-*")) == [used]
+        process.communicate(b"\n")
+    assert not list(course.glob("ranklings-*"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines what a rank may read")
 def test_a_rank_finds_neither_the_sealed_file_nor_what_was_opened(course: Path) -> None:
     (exercise,) = catalog.load_course(course)
