@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -107,6 +108,16 @@ def test_of_the_real_course_nothing_hidden_is_in_the_copy() -> None:
     known = {line.strip() for data in files.values() for line in data.decode("utf-8").splitlines()}
     lessons = {line for line in hidden & known if line.startswith(("http", "url =", '"http', "from ", "import "))}
     assert not (hidden & known) - lessons
+
+
+def test_the_students_readme_names_files_and_sessions_that_there_are() -> None:
+    """A newcomer's first lines can be pasted as they stand."""
+    files = members.students_copy(CHECKOUT)
+    readme, sessions = files["README.md"].decode(), files["noxfile.py"].decode()
+    paths = re.findall(r"\b(?:exercises|grader|\.github)/[\w./]+\w", readme)
+    assert paths
+    assert not [path for path in paths if path not in files]
+    assert not [name for name in re.findall(r"nox -s (\w+)", readme) if f"def {name}" not in sessions]
 
 
 def test_a_release_is_the_same_byte_for_byte(course: Path, copy: Path, tmp_path: Path) -> None:
