@@ -1,4 +1,4 @@
-"""The students' copy of the whole course: each exercise fails, then passes with its reference, wherever it is checked."""
+"""The students' copy of the whole course: each exercise fails, then passes with its reference, wherever it runs."""
 
 from __future__ import annotations
 
