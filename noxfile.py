@@ -95,6 +95,12 @@ def new(session: nox.Session) -> None:
 
 
 @maintainer
+def release(session: nox.Session) -> None:
+    """Write the students' copy: nox -s release -- DIR, or --update DIR, --gradescope F.zip, --classroom50 DIR."""
+    grader(session, "release")
+
+
+@maintainer
 def audit(session: nox.Session) -> None:
     """Prove exercises: nox -s audit -- [SLUG ...]."""
     grader(session, "audit", environment="develop")

@@ -9,7 +9,9 @@ The modules, in the one order in which they may import each other (each only fro
     wire          values as data between processes: an allow-list, never pickles
     files_in      take named regular files out of an untrusted folder
     tables        read our own TOML and Python files; a broken one is `path:line: fact`
+    sealed        the instructor's half in one obscured file, and opened as a folder
     catalog       read the exercises from their folders
+    hand_in       find a student's files in a folder that somebody else laid out
     quiz          read a chapter's knowledge check, draw it anew, judge an answer
     changes       count the lines that a repair changed
     notes         what a student did, one JSON event a line
@@ -31,6 +33,7 @@ The modules, in the one order in which they may import each other (each only fro
     runner        an exercise and a submission in, results out
     report        results as text, JSON, JUnit and workflow commands
     audit         prove an exercise
+    release       the students' copy: written, brought up to date, packed for other services
     verbs         one module a verb of the command line
     cli           read the command line, run one verb
     __main__      python -m grader

@@ -88,6 +88,11 @@ class Exercise:
         return self.reference_dir / f"{self.slug}.py"
 
     @property
+    def pristine_path(self) -> Path:
+        """Name the starter as it was released; it is there in a students' copy, elsewhere git has it."""
+        return self.reference_dir / "starter.py"
+
+    @property
     def checks_path(self) -> Path:
         """Name the file of hidden checks."""
         return self.reference_dir / "checks.py"
