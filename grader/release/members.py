@@ -19,7 +19,6 @@ TEMPLATE = PACKAGE / "templates" / "students"
 MANIFEST, SCHEMA = "release.json", "ranklings/release/1"
 AS_THEY_ARE = ("noxfile.py", "pyproject.toml", "LICENSE", ".devcontainer/devcontainer.json")
 INSTRUCTORS = ("audit", "release", "templates", "verbs/audit.py", "verbs/grade.py", "verbs/new.py", "verbs/release.py")
-MADE_BY_TOOLS = ("__pycache__", ".DS_Store")
 TEST_TIMEOUT_MIN = 10  # the first test of a fresh machine installs PyTorch
 
 Files = dict[str, bytes]
@@ -92,8 +91,13 @@ def _tree(folder: Path, left_out: Sequence[str] = ()) -> Files:
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not set(path.parts) & set(MADE_BY_TOOLS):
-            yield path.relative_to(folder).as_posix(), path
+        inner = path.relative_to(folder)
+        if path.is_file() and not any(map(_is_made_by_a_tool, inner.parts)):
+            yield inner.as_posix(), path
+
+
+def _is_made_by_a_tool(part: str) -> bool:
+    return part.startswith(".") or part == "__pycache__"  # caches, and what a desktop leaves in folders
 
 
 def _lies_in(name: str, places: Sequence[str]) -> bool:
