@@ -97,7 +97,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_made_by_a_tool(part: str) -> bool:
-    return part.startswith(".") or part == "__pycache__"  # caches, and what a desktop leaves in folders
+    return part in {"__pycache__", ".DS_Store", ".hypothesis"} or part.endswith("_cache")
 
 
 def _lies_in(name: str, places: Sequence[str]) -> bool:
