@@ -22,6 +22,7 @@ VERBS = {
     "list": "show the course, what is repaired and what is next",
     "hint": "get the next, stronger hint for the check that failed",
     "quiz": "take a chapter's knowledge check: ten questions, an explanation after each answer",
+    "playground": "open the interactive pages: guess, then see the truth and your own curve",
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
     "audit": "prove exercises: starters fail where they should, right repairs pass, wrong ones are caught",
@@ -75,7 +76,7 @@ def _run(argv: list[str], root: Path) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<8}{what}" for name, what in VERBS.items()]
+    lines = [f"  {name:<12}{what}" for name, what in VERBS.items()]
     return "\n".join(
         ["usage: python -m grader VERB [ARGS]      or: nox -s VERB -- [ARGS]", "", *lines, "", "VERB --help says more."]
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from grader import catalog, files_in
 from grader.errors import RefusedFile
 from grader.launch import Launcher
-from grader.records import CheckResult, ExerciseResult, Outcome, Promise, Submission
+from grader.records import CheckResult, Exercise, ExerciseResult, Outcome, Promise, Submission
 from grader.student import Progress, Student, tell_nobody
 
 
@@ -47,19 +47,14 @@ def run_source(
     """Run the checks against a submission's source."""
     from grader import session  # imports pytest, which `list` and `hint` do without
 
-    text = source.decode("utf-8", "replace")  # a guess from untrusted words: it only decides what is imported early
-    preload = {*submission.exercise.preload, *catalog.imports_of(text)}
-    exercise = replace(submission.exercise, preload=tuple(sorted(preload)))
-    harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
-    words = ["", ""]
+    exercise, words = submission.exercise, ["", ""]
 
     def tell(place: int, what: str) -> None:
         words[place] = what
         progress(", ".join(filter(None, words)))
 
     def make_student(name: str) -> Student:
-        seed_of_check = session.check_seed(seed, name)
-        return Student(exercise, source, harness, launcher, seed_of_check, lambda what: tell(1, what))
+        return student_of(exercise, source, launcher, session.check_seed(seed, name), lambda what: tell(1, what))
 
     return session.run_checks(
         exercise.checks_path,
@@ -69,6 +64,17 @@ def run_source(
         guard_s=session.guard_s(exercise.limits.timeout_s),
         progress=lambda what: tell(0, what),
     )
+
+
+def student_of(
+    exercise: Exercise, source: bytes, launcher: Launcher, seed: int, progress: Progress = tell_nobody
+) -> Student:
+    """Return what runs a submission's source beside the exercise's harness."""
+    text = source.decode("utf-8", "replace")  # a guess from untrusted words: it only decides what is imported early
+    preload = {*exercise.preload, *catalog.imports_of(text)}
+    prepared = replace(exercise, preload=tuple(sorted(preload)))
+    harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
+    return Student(prepared, source, harness, launcher, seed, progress)
 
 
 def outcome_of(checks: tuple[CheckResult, ...]) -> Outcome:
