@@ -5,13 +5,18 @@ A chapter's app declares its panels with what is exported here; nothing of marim
 
 from __future__ import annotations
 
+from grader.playground.blocks import Arrow, Bar, Block, Cell, arrows, bars, grid, ring_of_waits, schedule
 from grader.playground.drawing import number, power
 from grader.playground.lines import Area, Axis, Line, Mark, chart
 from grader.playground.panels import Choice, Panel, Picture, Question, Slider, Table
 
 __all__ = [
     "Area",
+    "Arrow",
     "Axis",
+    "Bar",
+    "Block",
+    "Cell",
     "Choice",
     "Line",
     "Mark",
@@ -20,7 +25,12 @@ __all__ = [
     "Question",
     "Slider",
     "Table",
+    "arrows",
+    "bars",
     "chart",
+    "grid",
     "number",
     "power",
+    "ring_of_waits",
+    "schedule",
 ]

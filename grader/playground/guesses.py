@@ -12,7 +12,7 @@ from grader.playground.drawing import number
 from grader.playground.panels import Panel
 from grader.records import Exercise
 
-KIND = "prediction"
+MOST_CHARACTERS = 300
 RIGHT = 0.02  # relative; who is this near has not guessed
 
 
@@ -24,27 +24,34 @@ class Guess:
     reason: str
 
 
+def read(words: str) -> float | None:
+    """Return the number that somebody typed, None if it is none: 328, 1.5e6 1/8, 25 %."""
+    plain = words.strip().rstrip("%").replace("\u202f", "").replace(",", "").replace("−", "-").strip()
+    try:
+        above, _, below = plain.partition("/")
+        value = float(above) / float(below or 1)
+    except (ValueError, ZeroDivisionError):
+        return None
+    return value if math.isfinite(value) else None
+
+
 def last(exercise: Exercise, panel: Panel) -> Guess | None:
     """Return the latest guess at this panel's question, None if it was never asked."""
     events = notes.read(exercise.student_dir)[0]
-    mine = [event for event in events if event["kind"] == KIND and event.get("panel") == panel.name]
-    return _guess(mine[-1]) if mine else None
+    mine = [event for event in events if event["kind"] == "prediction" and event.get("code") == f"panel:{panel.name}"]
+    value = read(str(mine[-1].get("guess", ""))) if mine else None
+    return None if value is None else Guess(value, str(mine[-1].get("reason", ""))[:MOST_CHARACTERS])
 
 
 def keep(exercise: Exercise, panel: Panel, submitted: Mapping[str, Any], result: float) -> tuple[Guess, str | None]:
-    """Write guess, result and reason into the notes; return the guess, and a sentence if it could not be kept."""
-    guess = _guess(submitted)
-    complaint = notes.append(
-        exercise.student_dir,
-        KIND,
-        panel=panel.name,
-        quantity=panel.question.quantity,
-        unit=panel.question.unit,
-        guess=guess.guess,
-        result=result,
-        reason=guess.reason,
-    )
-    return guess, complaint
+    """Write guess, reason and result into the notes as `predict` does; return the guess, and why it was not kept."""
+    guess = Guess(read(str(submitted["guess"])) or 0.0, str(submitted.get("reason") or "")[:MOST_CHARACTERS])
+    # `predict` tells predictions apart by the version of the code; what a panel shows does not depend on any
+    about = {"code": f"panel:{panel.name}", "quantity": panel.question.quantity, "unit": panel.question.unit}
+    words = f"{guess.guess:g}"
+    complaint = notes.append(exercise.student_dir, "prediction", guess=words, reason=guess.reason, **about)
+    seen = [[0.0, result, ""]]
+    return guess, complaint or notes.append(exercise.student_dir, "result", results=seen, **about)
 
 
 def how_far(guess: float, result: float) -> str:
@@ -58,9 +65,3 @@ def how_far(guess: float, result: float) -> str:
         return f"{number(abs(factor - 1) * 100)} % too {'high' if factor > 1 else 'low'}"
     return f"{number(factor if factor > 1 else 1 / factor)} times too {'high' if factor > 1 else 'low'}"
 
-
-def _guess(event: Mapping[str, Any]) -> Guess:
-    try:
-        return Guess(float(event["guess"]), str(event.get("reason") or "")[:300])
-    except (KeyError, TypeError, ValueError):
-        return Guess(math.nan, "")

@@ -47,7 +47,7 @@ class Page:
         """Return the form that asks for a guess and a reason."""
         asked = self.panel.question
         parts = {
-            "guess": mo.ui.number(label=f"My guess ({asked.unit})"),
+            "guess": mo.ui.text(label=f"My guess ({asked.unit})"),
             "reason": mo.ui.text(label="because", placeholder="one line, for your notes", full_width=True, max_length=300),
         }
         words = f"**Predict first.** {asked.text}\n\n{{guess}}\n\n{{reason}}"
@@ -97,7 +97,9 @@ class Page:
         ask = self.panel.yours
         if ask is None:
             return learner.Answer()
-        return learner.ask(self.exercise, lambda student: ask(student, settings), (self.panel.name, *settings.items()))
+        needs = self.panel.yours_needs
+        key = (self.panel.name, *(item for item in settings.items() if needs is None or item[0] in needs))
+        return learner.ask(self.exercise, lambda student: ask(student, settings, self.truth), key)
 
     def _put_into_address(self, settings: Mapping[str, Value]) -> None:
         now = {"panel": self.panel.name} | {name: f"{value}" for name, value in settings.items()}
@@ -116,7 +118,9 @@ def html(*parts: str) -> Any:
 
 
 def _has_guess(value: Mapping[str, Any] | None) -> str | None:
-    return None if value and isinstance(value.get("guess"), int | float) else "Give a number first: any is better than none."
+    if value and guesses.read(str(value.get("guess", ""))) is not None:
+        return None
+    return "Give a number first, such as 328 or 1.5e6: any is better than none."
 
 
 def _widget(control: Control, value: Value) -> Any:

@@ -11,6 +11,7 @@ from grader.student import Student
 Value = float | str
 Settings = Mapping[str, Value]  # control -> what it is set to
 Numbers = Mapping[str, Any]  # plain lists, numbers and texts: what a function of truth.py returns
+Truth = Callable[[str, Settings], Numbers]  # the name of a model in truth.py, and what to set it to
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,6 @@ class Question:
     answer: Callable[[Numbers], float]  # picks it out of the truth
     at: Settings
     quantity: str
-    yours: Callable[[Any], float | None] = lambda _: None  # what the learner's function says it is
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,9 @@ class Panel:
     question: Question
     truth: str  # a function of the chapter's truth.py
     draw: Callable[[Settings, Numbers, Any], Picture]  # the last one is what `yours` returned, or None
-    yours: Callable[[Student, Settings], Any] | None = None
+    yours: Callable[[Student, Settings, Truth], Any] | None = None  # asks the learner's file
     yours_is: str = ""  # what is drawn of the learner's file, in words
+    yours_needs: tuple[str, ...] | None = None  # the controls that change its answer, by default all
 
     @property
     def first(self) -> dict[str, Value]:

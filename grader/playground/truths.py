@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from grader.playground.panels import Numbers, Value
+from grader.playground.panels import Numbers, Truth, Value
 from grader.tables import read
-
-Truth = Callable[[str, Mapping[str, Value]], Numbers]
 
 
 def open_truth(root: Path, chapter: str) -> Truth:
