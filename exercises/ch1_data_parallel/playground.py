@@ -119,7 +119,7 @@ def draw_ring(settings, truth, yours):
     if yours and yours["time_us"] > 0:
         here.append(Mark("yours", settings["vector_kb"], yours["time_us"], "yours"))
     if lines:
-        figures.append((chart("Time against size", lines, Axis("vector, kB", log=True), Axis("time, µs", log=True), marks=here, margin=220), "Small vectors cost rounds, large ones cost bytes."))
+        figures.append((chart("Time against size", lines, Axis("vector, kB", log=True), Axis("time, µs", log=True), marks=here, margin=240), "Small vectors cost rounds, large ones cost bytes."))
     reading = f"{name}: {rounds} rounds, each rank sends at most {number(truth['sent_kb'])} kB, {number(truth['time_us'])} µs in all."
     if yours:
         most = max([sum(kb for (a, _), kb in carried.items() if a == rank) for rank in range(p)])
@@ -198,15 +198,16 @@ def draw_scales(settings, truth, yours):
         reading += f" Your mean_all_reduce multiplies by {number(yours[0])} on {settings['ranks']} ranks."
     y = Axis("loss", 1e-4, 10, log=True)
     figures = [
-        (chart("Loss against steps", lines, Axis("steps"), y, margin=200), f"A small quadratic, trained with {settings['optimizer']}."),
+        (chart("Loss against steps", lines, Axis("steps"), y, margin=230), f"A small quadratic, trained with {settings['optimizer']}."),
         (bars("Size of the gradient", rows, "times the right gradient", left=190), "What the optimizer was handed. Look here, not at the loss."),
     ]
     table = list(zip(steps, truth["right"], truth["wrong"], yours[1] if yours else ["–"] * len(steps), strict=True))
     return Picture(figures, reading, Table(("step", "the mean", settings["mistake"], "yours"), table))
 
 
-@app.cell
-def _():
+@app.function
+def panels():
+    """Return the panels of this chapter, in teaching order."""
     workers = Panel(
         name="workers",
         title="Step time against workers",
@@ -303,7 +304,12 @@ A gradient that is eight times too large is a learning rate that nobody set. Wit
         truth="scales", draw=draw_scales, yours=your_scale, yours_needs=("ranks", "optimizer", "rate"),
         yours_is="training with what your `mean_all_reduce` makes of the gradient",
     )  # fmt: skip
-    page = Page(__file__, [workers, ring, weighting, scale])
+    return [workers, ring, weighting, scale]
+
+
+@app.cell
+def _():
+    page = Page(__file__, panels())
     question, controls, saved = page.question(), page.controls(), page.saved()
     page.head()
     return controls, page, question, saved
@@ -324,13 +330,13 @@ def _(page, question):
 
 @app.cell
 def _(controls, page, verdict):
-    page.layout(controls) if verdict else None
+    page.layout(controls, verdict)
     return
 
 
 @app.cell
 def _(controls, page, saved, verdict):
-    page.picture(controls.value, saved) if verdict else None
+    page.picture(controls.value, verdict, saved)
     return
 
 

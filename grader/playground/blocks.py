@@ -59,13 +59,14 @@ def _bar(bar: Bar, total: float, x: Scale, y: float, form: Format) -> str:
         if width > len(label) * CHAR:
             drawn.append(text(x(start) + width / 2, y + ROW / 2 + 4, label, f"pg-on pg-{look}", "middle"))
         start += amount
-    places = [x(total)]
+    note = bar.note or form(total)
+    end = x(total) + 12 + len(note) * CHAR
+    drawn.append(text(x(total) + 9, y + ROW / 2 + 5, note, "pg-label"))
     if bar.yours is not None and math.isfinite(bar.yours):
         at = x(bar.yours)
-        places.append(at)
+        drawn.append(text(max(at + 9, end if at > x(total) - 12 else 0), y + ROW / 2 + 5, form(bar.yours), "pg-label pg-yours"))
         drawn.append(tag("line", x1=at, x2=at, y1=y - 4, y2=y + ROW + 4, class_="pg-line pg-yours"))
         drawn.append(tag("circle", cx=at, cy=y + ROW / 2, r=4.5, class_="pg-dot pg-yours"))
-    drawn.append(text(max(places) + 9, y + ROW / 2 + 5, bar.note or form(total), "pg-label"))
     return "".join(drawn)
 
 

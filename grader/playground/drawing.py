@@ -41,7 +41,8 @@ def number(value: float) -> str:
     size = abs(value)
     if size and not 1e-3 <= size < 1e6:
         mantissa, exponent = f"{value:.2e}".split("e")
-        return f"{mantissa.rstrip('0').rstrip('.')}·10{_raised(int(exponent))}"
+        mantissa = mantissa.rstrip("0").rstrip(".")
+        return f"{'' if mantissa == '1' else mantissa + '·'}10{_raised(int(exponent))}"
     digits = 0 if size >= 100 or float(value).is_integer() else 1 if size >= 10 else 2 if size >= 1 else 3
     written = f"{value:,.{digits}f}".replace(",", "\u202f")
     return written.rstrip("0").rstrip(".") if "." in written else written

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from grader.playground.drawing import LINE_HEIGHT, WIDTH, Format, Frame, Scale, apart, figure, number, tag, text
 
 LEFT, TOP, BOTTOM = 62, 38, 48
+WILD = 8  # a learner's values beyond so many times the largest of the truth are drawn at the edge
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def chart(
     marks: Sequence[Mark] = (),
     below: tuple[float, str] | None = None,  # shade what lies below this value, and say why
     height: int = 330,
-    margin: int = 170,  # for the labels on the right
+    margin: int = 200,  # for the labels on the right
 ) -> str:
     """Return a chart."""
     heights = [(line.look, value) for line in lines for value in line.ys]
@@ -83,14 +84,14 @@ def chart(
     parts = [_band(frame, *below)] if below else []
     parts += [_area(frame, area) for area in areas]
     parts += [frame.draw(), *(_line(frame, line) for line in lines), _labels(frame, lines)]
-    parts += [_mark(frame, mark) for mark in marks]
+    parts += [_mark(frame, mark, i) for i, mark in enumerate(marks)]
     return figure(parts, height, title)
 
 
 def _seen(looks_and_values: Sequence[tuple[str, float]]) -> list[float]:
     """Return the values that bound an axis: a learner's wild ones shall not flatten the truth."""
     ours = [value for look, value in looks_and_values if look != "yours" and math.isfinite(value)]
-    most = 3 * max(ours, default=math.inf)
+    most = WILD * max(ours, default=math.inf)
     return ours + [value for look, value in looks_and_values if look == "yours" and value <= most]
 
 
@@ -133,20 +134,29 @@ def _labels(frame: Frame, lines: Sequence[Line]) -> str:
     labelled = [(line, end) for line, end in zip(lines, ends, strict=True) if end is not None and line.label]
     places = apart([frame.y(end[1]) + 4 for _, end in labelled], LINE_HEIGHT, TOP, frame.y.start + 4)
     return "".join(
-        text(frame.x.end + 10, y, line.label, f"pg-label pg-{line.look}")
-        for (line, _), y in zip(labelled, places, strict=True)
+        _label(frame, line, end[1], y) for (line, end), y in zip(labelled, places, strict=True)
     )
+
+
+def _label(frame: Frame, line: Line, value: float, y: float) -> str:
+    """Return a label with a piece of its line, joined to the curve's end."""
+    x, look = frame.x.end, f"pg-line pg-{line.look}"
+    lead = tag("path", d=f"M{x + 2:.1f} {frame.y(value):.1f} L{x + 10:.1f} {y - 4:.1f}", class_="pg-grid")
+    sample = tag("line", x1=x + 12, x2=x + 34, y1=y - 4, y2=y - 4, class_=look)
+    words = f"{line.label} (beyond)" if value > frame.y.high * 1.001 else line.label
+    return lead + sample + text(x + 40, y, words, f"pg-label pg-{line.look}")
 
 
 def _end(line: Line) -> tuple[float, float] | None:
     return next(((a, b) for a, b in reversed(list(zip(line.xs, line.ys, strict=True))) if math.isfinite(b)), None)
 
 
-def _mark(frame: Frame, mark: Mark) -> str:
+def _mark(frame: Frame, mark: Mark, place: int) -> str:
+    """Return a circle with its label above it, the learner's below; further ones higher, so that all can be read."""
     x, y = frame.x(mark.x), frame.y(mark.y)
     end = x > frame.x.end - 90
     shape = tag("circle", cx=x, cy=y, r=6.5, class_=f"pg-mark pg-{mark.look}")
-    return shape + text(x + (-10 if end else 10), y - 9, mark.label, f"pg-label pg-{mark.look}", "end" if end else "start")
+    return shape + text(x + (-10 if end else 10), y + (20 if mark.look == "yours" else -9 - 17 * place), mark.label, f"pg-label pg-{mark.look}", "end" if end else "start")
 
 
 def _band(frame: Frame, value: float, words: str) -> str:

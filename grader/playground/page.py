@@ -73,11 +73,13 @@ class Page:
         assert self.past is not None
         return html(_verdict(self.panel, self.past, result), f"<p>{escape(complaint)}</p>" if complaint else "")
 
-    def layout(self, controls: Any) -> Any:
-        """Return the controls below each other."""
-        return mo.vstack(list(controls.elements.values()), gap=0.2)
+    def layout(self, controls: Any, _verdict: object) -> Any:
+        """Return the controls in two columns, once there is a verdict."""
+        widgets = list(controls.elements.values())
+        half = (len(widgets) + 1) // 2
+        return mo.hstack([mo.vstack(part, gap=0.3) for part in (widgets[:half], widgets[half:])], widths="equal", gap=2)
 
-    def picture(self, chosen: Mapping[str, Value], _saved: object = None) -> Any:
+    def picture(self, chosen: Mapping[str, Value], _verdict: object, _saved: object) -> Any:
         """Draw the truth and the learner's own curve at these settings, and put them into the address."""
         settings = self.panel.settings({name: str(value) for name, value in chosen.items()})
         self._put_into_address(settings)
@@ -128,7 +130,7 @@ def _widget(control: Control, value: Value) -> Any:
     if isinstance(control, Choice):
         return mo.ui.dropdown(list(control.options), value=str(value), label=label)
     return mo.ui.slider(
-        control.least, control.most, control.step, value=float(value), label=f"{label} ({control.unit})", include_input=True, debounce=True
+        control.least, control.most, control.step, value=float(value), label=label if control.unit == control.label else f"{label} ({control.unit})", include_input=True, debounce=True, full_width=True
     )
 
 

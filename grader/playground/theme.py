@@ -74,6 +74,7 @@ text.pg-ideal { fill: var(--pg-ideal); } .pg-dot.pg-ideal { fill: var(--pg-ideal
 .pg-around.pg-yours { stroke: var(--pg-yours); stroke-dasharray: 9 5; }
 .pg-heat { fill: var(--pg-c); } .pg-cell { font-size: 12.5px; } .pg-cross { stroke: var(--pg-ideal); stroke-width: 1; opacity: 0.5; }
 .pg-stuck { fill: var(--pg-bad); fill-opacity: 0.16; stroke: var(--pg-bad); stroke-dasharray: 5 4; }
+.pg-figure a { text-decoration: none; } .pg-figure a:hover .pg-cell { text-decoration: underline; }
 .pg-node { fill: var(--pg-paper); stroke: var(--pg-soft); stroke-width: 1.5; } .pg-round { fill: none; stroke: var(--pg-faint); }
 .pg-ring { fill: none; stroke: var(--pg-yours); stroke-width: 3; stroke-dasharray: 7 4; }
 .pg details { margin: 0.6rem 0; } .pg summary { cursor: pointer; color: var(--pg-truth); font-weight: 600; }
