@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -30,7 +30,7 @@ def one_launcher(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """Let pages start ranks as all tests do, and forget what files answered."""
     monkeypatch.setattr(learner, "_launcher", lambda: launcher)
     learner._remembered.clear()
-    yield
+    return
 
 
 def copy_of(slug: str, folder: Path, *, repaired: bool) -> Exercise:
@@ -49,7 +49,7 @@ def answer(panel: Panel, truth: Truth, exercise: Exercise, settings: Any) -> lea
 
 def texts(picture: Picture) -> str:
     """Return all that a picture says in words, having parsed its drawings."""
-    drawings = [ElementTree.fromstring(svg) for svg, _ in picture.figures]
+    drawings = [ET.fromstring(svg) for svg, _ in picture.figures]
     return " ".join([picture.reading, *("".join(drawing.itertext()) for drawing in drawings)])
 
 
@@ -77,7 +77,10 @@ def test_an_address_sets_controls_and_nonsense_in_it_is_ignored(panel: Panel, tr
     assert truth(panel.truth, panel.settings({}))
     for settings in many(panel, seed=2, times=5):
         assert panel.settings({name: str(value) for name, value in settings.items()}) == settings
-    wild = {control.name: word for control, word in zip(panel.controls, ["nan", "1e99", "-inf", "<b>", ""] * 3, strict=False)}
+    wild = {
+        control.name: word
+        for control, word in zip(panel.controls, ["nan", "1e99", "-inf", "<b>", ""] * 3, strict=False)
+    }
     assert panel.settings(wild) == panel.first
 
 
@@ -111,15 +114,31 @@ def test_a_guess_is_kept_as_predict_keeps_it(tmp_path: Path) -> None:
     guess, complaint = guesses.keep(exercise, panel, {"guess": " 1/4 ", "reason": "shared"}, 327.5)
     assert (guess.guess, complaint) == (0.25, None)
     said, seen = notes.read(tmp_path)[0]
-    assert (said["kind"], said["guess"], said["reason"], said["code"]) == ("prediction", "0.25", "shared", "panel:workers")
+    assert (said["kind"], said["guess"], said["reason"], said["code"]) == (
+        "prediction",
+        "0.25",
+        "shared",
+        "panel:workers",
+    )
     assert (seen["kind"], seen["results"], seen["code"]) == ("result", [[0.0, 327.5, ""]], "panel:workers")
     assert guesses.last(exercise, panel) == guess
 
 
 @pytest.mark.parametrize(
     ("words", "value"),
-    [("328", 328.0), ("1.5e6", 1.5e6), ("1/8", 0.125), ("25 %", 25.0), ("1,000", 1000.0), ("−3", -3.0), ("about 3", None)]
-    + [("", None), ("1/0", None), ("nan", None), ("inf", None)],
+    [
+        ("328", 328.0),
+        ("1.5e6", 1500000.0),
+        ("1/8", 0.125),
+        ("25 %", 25.0),
+        ("1,000", 1000.0),
+        ("−3", -3.0),
+        ("about 3", None),
+        ("", None),
+        ("1/0", None),
+        ("nan", None),
+        ("inf", None),
+    ],
 )
 def test_numbers_are_read_as_people_type_them(words: str, value: float | None) -> None:
     assert guesses.read(words) == value
@@ -127,7 +146,13 @@ def test_numbers_are_read_as_people_type_them(words: str, value: float | None) -
 
 @pytest.mark.parametrize(
     ("guess", "result", "words"),
-    [(1, 1, "right"), (8, 1, "8 times too high"), (110, 100, "10 % too high"), (30, 100, "3.33 times too low"), (-1, 1, "off by 2")],
+    [
+        (1, 1, "right"),
+        (8, 1, "8 times too high"),
+        (110, 100, "10 % too high"),
+        (30, 100, "3.33 times too low"),
+        (-1, 1, "off by 2"),
+    ],
 )
 def test_how_far_off_is_said_in_words(guess: float, result: float, words: str) -> None:
     assert guesses.how_far(guess, result) == words

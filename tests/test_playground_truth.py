@@ -19,7 +19,10 @@ def test_step_time_is_that_of_the_cost_model() -> None:
     panel, truth = PANELS["workers"]
     theirs = reference("profile_one_worker")
     for settings in many(panel):
-        shown, seen_s = truth(panel.truth, settings), settings["added_ms"] * (1 - settings["overlap_percent"] / 100) / 1e3
+        shown, seen_s = (
+            truth(panel.truth, settings),
+            settings["added_ms"] * (1 - settings["overlap_percent"] / 100) / 1e3,
+        )
         alone = {"step_s": settings["compute_ms"] / 1e3, "stable": True}
         for k, step, best in zip(shown["workers"], shown["step"], shown["best"], strict=True):
             cluster = {"workers": k, "added_worker_s": seen_s}
@@ -33,7 +36,7 @@ def test_all_reduce_takes_what_its_formula_says_and_ends_with_everything() -> No
     panel, truth = PANELS["ring"]
     theirs = reference("latency_or_bandwidth")
     for settings in many(panel):
-        shown = truth(panel.truth, {**settings, "round": 99})
+        shown = truth(panel.truth, {**settings, "done": 99})
         assert {count for row in shown["held"] for count in row} == {settings["ranks"]}
         link = {"alpha_s": settings["alpha_us"] * 1e-6, "beta_s_per_byte": 1e-9 / settings["gb_per_s"]}
         n, p = settings["vector_kb"] * 1000, settings["ranks"]
@@ -50,7 +53,9 @@ def test_loss_weighting_is_what_autograd_says() -> None:
         parts = torch.tensor(shown["parts"], dtype=torch.float64)
         weight = torch.zeros(2, dtype=torch.float64, requires_grad=True)
         losses = [(part @ weight).expand(count) for part, count in zip(parts, shown["tokens"], strict=True)]
-        (by_token,) = torch.autograd.grad(torch.cat(losses).sum() / max(1, sum(shown["tokens"])), weight, retain_graph=True)
+        (by_token,) = torch.autograd.grad(
+            torch.cat(losses).sum() / max(1, sum(shown["tokens"])), weight, retain_graph=True
+        )
         assert shown["by_token"] == close(by_token.tolist()), settings
         if all(shown["tokens"]):
             (of_means,) = torch.autograd.grad(sum(each.mean() for each in losses) / 4, weight)
@@ -66,7 +71,9 @@ def test_losses_are_those_of_torch_optimizers() -> None:
         shown = truth(panel.truth, settings)
         x = nn.Parameter(torch.ones(3, dtype=torch.float64))
         rate = settings["rate"]
-        optimizer = torch.optim.SGD([x], lr=rate) if settings["optimizer"] == "SGD" else torch.optim.Adam([x], lr=rate / 10)
+        optimizer = (
+            torch.optim.SGD([x], lr=rate) if settings["optimizer"] == "SGD" else torch.optim.Adam([x], lr=rate / 10)
+        )
         for step in range(11):
             loss = float((0.5 * curvature * x.detach() ** 2).sum())
             assert loss > 1e9 or shown["wrong"][step] == close(loss, rel=1e-6), settings
@@ -80,7 +87,12 @@ def test_bytes_of_a_layer_are_those_of_the_communication_budget() -> None:
     for settings in many(panel):
         shown = truth(panel.truth, settings)
         for t, sent in zip(shown["degrees"], shown["sent_mb"], strict=True):
-            job = {"micro_batch": 1, "sequence": settings["tokens"], "hidden": settings["hidden"], "activation_bytes": 2}
+            job = {
+                "micro_batch": 1,
+                "sequence": settings["tokens"],
+                "hidden": settings["hidden"],
+                "activation_bytes": 2,
+            }
             job |= {"layers": 1, "pipeline": 1, "micro_batches": 1, "tensor": t}
             assert sent * 1e6 == close(theirs.tensor_parallel_bytes(job)), settings
         cluster = {"gpus_per_node": settings["node"], "inside_bytes_per_s": settings["inside_gb_per_s"] * 1e9}

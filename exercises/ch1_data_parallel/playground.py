@@ -14,8 +14,28 @@ with app.setup:
     import numpy as np
 
     from grader.judging import Group, tensor
-    from grader.playground import Area, Arrow, Axis, Bar, Block, Cell, Choice, Line, Mark, Panel, Picture, Question
-    from grader.playground import Slider, Table, arrows, bars, chart, grid, number, schedule
+    from grader.playground import (
+        Area,
+        Arrow,
+        Axis,
+        Bar,
+        Block,
+        Cell,
+        Choice,
+        Line,
+        Mark,
+        Panel,
+        Picture,
+        Question,
+        Slider,
+        Table,
+        arrows,
+        bars,
+        chart,
+        grid,
+        number,
+        schedule,
+    )
     from grader.playground.page import Page
 
 
@@ -108,18 +128,47 @@ def draw_ring(settings, truth, yours):
         carried[a, b] = carried.get((a, b), 0.0) + kb
     expected = {(a, b): kb for a, b, kb in truth["links"]}
     links = sorted({*expected, *carried})
-    looks = [Bar(f"{a} → {b}", [("", expected.get((a, b), 0.0), "a")], carried.get((a, b), 0.0) if yours else None) for a, b in links]
-    figures.append((bars("Bytes over each link", looks, "sent over a link in all rounds, kB", left=74), "Dashed: your ring_all_reduce, counted on the simulated network."))
+    looks = [
+        Bar(f"{a} → {b}", [("", expected.get((a, b), 0.0), "a")], carried.get((a, b), 0.0) if yours else None)
+        for a, b in links
+    ]
+    figures.append(
+        (
+            bars("Bytes over each link", looks, "sent over a link in all rounds, kB", left=74),
+            "Dashed: your ring_all_reduce, counted on the simulated network.",
+        )
+    )
     if yours and yours["messages"]:
-        blocks = [Block(a, start, end, f"→{b}", "b", f"{kb:g} kB to rank {b}") for a, b, kb, start, end in yours["messages"]]
-        figures.append((schedule("What your ranks sent, and when", ranks, blocks, "virtual time, µs"), "The messages of your ring_all_reduce, each at its sender."))
+        blocks = [
+            Block(a, start, end, f"→{b}", "b", f"{kb:g} kB to rank {b}") for a, b, kb, start, end in yours["messages"]
+        ]
+        figures.append(
+            (
+                schedule("What your ranks sent, and when", ranks, blocks, "virtual time, µs"),
+                "The messages of your ring_all_reduce, each at its sender.",
+            )
+        )
     sizes = truth["sizes_kb"]
-    lines = [Line(each, sizes, ys, look) for (each, ys), look in zip(truth["curves"].items(), "afcbd", strict=True) if p > 1]
+    lines = [
+        Line(each, sizes, ys, look) for (each, ys), look in zip(truth["curves"].items(), "afcbd", strict=True) if p > 1
+    ]
     here = [Mark("now", settings["vector_kb"], truth["time_us"])] if p > 1 else []
     if yours and yours["time_us"] > 0:
         here.append(Mark("yours", settings["vector_kb"], yours["time_us"], "yours"))
     if lines:
-        figures.append((chart("Time against size", lines, Axis("vector, kB", log=True), Axis("time, µs", log=True), marks=here, margin=240), "Small vectors cost rounds, large ones cost bytes."))
+        figures.append(
+            (
+                chart(
+                    "Time against size",
+                    lines,
+                    Axis("vector, kB", log=True),
+                    Axis("time, µs", log=True),
+                    marks=here,
+                    margin=240,
+                ),
+                "Small vectors cost rounds, large ones cost bytes.",
+            )
+        )
     reading = f"{name}: {rounds} rounds, each rank sends at most {number(truth['sent_kb'])} kB, {number(truth['time_us'])} µs in all."
     if yours:
         most = max([sum(kb for (a, _), kb in carried.items() if a == rank) for rank in range(p)])
@@ -150,7 +199,10 @@ def your_gradient(student, settings, truth):
 def draw_weighting(settings, truth, yours):
     """Draw the two means as vectors, and yours."""
     tokens, (mx, my), (tx, ty) = truth["tokens"], truth["of_means"], truth["by_token"]
-    vectors = [Arrow(f"micro-batch {i}: {t} tokens", x, y, "ideal") for i, (t, (x, y)) in enumerate(zip(tokens, truth["parts"], strict=True))]
+    vectors = [
+        Arrow(f"micro-batch {i}: {t} tokens", x, y, "ideal")
+        for i, (t, (x, y)) in enumerate(zip(tokens, truth["parts"], strict=True))
+    ]
     vectors.append(Arrow("mean over all tokens", tx, ty, "truth"))
     reading = f"A token in the shortest micro-batch weighs {number(truth['weight_ratio'])} times as much as one in the longest in a mean of means, which points {number(truth['apart_degrees'])}° away."
     if isfinite(mx):
@@ -167,7 +219,12 @@ def draw_weighting(settings, truth, yours):
     rows += [("your accumulate", "–", *yours)] if yours else []
     figure = arrows("Gradients of the micro-batches and their means", vectors, "")
     return Picture(
-        [(figure, "Rank 0 has micro-batches 0 and 1, rank 1 has 2 and 3. All tokens of a micro-batch pull the same way.")],
+        [
+            (
+                figure,
+                "Rank 0 has micro-batches 0 and 1, rank 1 has 2 and 3. All tokens of a micro-batch pull the same way.",
+            )
+        ],
         reading,
         Table(("gradient", "tokens", "first", "second"), rows),
     )
@@ -182,7 +239,9 @@ def your_scale(student, settings, truth):
     p = settings["ranks"]
     results = student.simulated("harness.gradient_scale", [()] * p, common=(float(p),))
     scale = float(results[0].value)
-    return scale, truth("descent", {"optimizer": settings["optimizer"], "scale": scale, "rate": settings["rate"]})["wrong"]
+    return scale, truth("descent", {"optimizer": settings["optimizer"], "scale": scale, "rate": settings["rate"]})[
+        "wrong"
+    ]
 
 
 @app.function
@@ -198,8 +257,14 @@ def draw_scales(settings, truth, yours):
         reading += f" Your mean_all_reduce multiplies by {number(yours[0])} on {settings['ranks']} ranks."
     y = Axis("loss", 1e-4, 10, log=True)
     figures = [
-        (chart("Loss against steps", lines, Axis("steps"), y, margin=230), f"A small quadratic, trained with {settings['optimizer']}."),
-        (bars("Size of the gradient", rows, "times the right gradient", left=190), "What the optimizer was handed. Look here, not at the loss."),
+        (
+            chart("Loss against steps", lines, Axis("steps"), y, margin=230),
+            f"A small quadratic, trained with {settings['optimizer']}.",
+        ),
+        (
+            bars("Size of the gradient", rows, "times the right gradient", left=190),
+            "What the optimizer was handed. Look here, not at the loss.",
+        ),
     ]
     table = list(zip(steps, truth["right"], truth["wrong"], yours[1] if yours else ["–"] * len(steps), strict=True))
     return Picture(figures, reading, Table(("step", "the mean", settings["mistake"], "yours"), table))
@@ -238,12 +303,12 @@ Workers share the computation of a batch. Nobody shares the communication, and o
         exercise="ring_all_reduce",
         story="""
 Step through the rounds of five ways to add up a vector on all ranks. Who holds what, what does each link carry, and
-which way is fastest for [a loss of 1 kB](?panel=ring&ranks=8&vector_kb=1&algorithm=ring&gb_per_s=10&alpha_us=10&round=3)
-or for [a megabyte](?panel=ring&ranks=8&vector_kb=1000&algorithm=ring&gb_per_s=10&alpha_us=10&round=3)?
+which way is fastest for [a loss of 1 kB](?panel=ring&ranks=8&vector_kb=1&algorithm=ring&gb_per_s=10&alpha_us=10&done=3)
+or for [a megabyte](?panel=ring&ranks=8&vector_kb=1000&algorithm=ring&gb_per_s=10&alpha_us=10&done=3)?
 """,
         controls=(
             Choice("algorithm", "algorithm", ("ring", "whole vectors round the ring", "recursive doubling", "halving and doubling", "tree"), "ring"),
-            Slider("round", "rounds done", "rounds", 2, 0, 16),
+            Slider("done", "rounds done", "rounds", 2, 0, 16),
             Slider("ranks", "ranks", "ranks", 4, 1, 8),
             Slider("vector_kb", "vector of each rank", "kB", 1000, 1, 2000),
             Slider("alpha_us", "latency α of a message", "µs", 10, 0, 100),

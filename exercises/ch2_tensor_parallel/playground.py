@@ -62,15 +62,16 @@ def draw_layer(settings, truth, yours):
         "Bytes your layer sends", lines, Axis("ranks that share a layer, t", log=True, ticks=small["degrees"]),
         Axis("kB sent by each rank, forward"), height=250, margin=190,
     )  # fmt: skip
-    table = [
-        (*row, ([*small["sent_kb"], "–", "–"])[i], own[i]) for i, row in enumerate(rows)
-    ]
+    table = [(*row, ([*small["sent_kb"], "–", "–"])[i], own[i]) for i, row in enumerate(rows)]
     heads = ("t", "sent, MB", "computation, ms", "all-reduces, ms", "layer, ms", "small layer, kB", "your mlp, kB")
     return Picture(
         [
             (time, f"Beyond {settings['node']} ranks, the all-reduces leave the node."),
             (sent, "What each rank sends hardly grows with t, and what it computes shrinks."),
-            (mine, f"Two matrices, {FEATURES} × {HIDDEN} and {HIDDEN} × {OUTPUTS}, {ROWS} tokens, forward only: counted on the simulated network."),
+            (
+                mine,
+                f"Two matrices, {FEATURES} × {HIDDEN} and {HIDDEN} × {OUTPUTS}, {ROWS} tokens, forward only: counted on the simulated network.",
+            ),
         ],
         reading,
         Table(heads, table),

@@ -11,8 +11,23 @@ app = marimo.App(width="medium", app_title="Ranklings: pipeline parallelism")
 with app.setup:
     from grader import schedules
     from grader.errors import StudentFailure
-    from grader.playground import Axis, Bar, Block, Choice, Line, Panel, Picture, Question, Slider, Table
-    from grader.playground import bars, chart, number, ring_of_waits, schedule
+    from grader.playground import (
+        Axis,
+        Bar,
+        Block,
+        Choice,
+        Line,
+        Panel,
+        Picture,
+        Question,
+        Slider,
+        Table,
+        bars,
+        chart,
+        number,
+        ring_of_waits,
+        schedule,
+    )
     from grader.playground.page import Page
 
     LOOKS = {"F": "a", "B": "b", "I": "b", "W": "d"}
@@ -43,7 +58,9 @@ def gantt(title, played, end):
     ]
     waits = {rank: (since, f"{at} waits for {need}") for rank, _, at, need, since in played["waits"]}
     ranks = [f"rank {rank}" for rank in range(played["ranks"])]
-    return schedule(title, ranks, blocks, "ms; blue forward, orange backward, pink its weights' half", end=end, waits=waits)
+    return schedule(
+        title, ranks, blocks, "ms; blue forward, orange backward, pink its weights' half", end=end, waits=waits
+    )
 
 
 @app.function
@@ -66,12 +83,27 @@ def draw_pipeline(settings, truth, yours):
     reading = f"{name} takes {number(truth['length'])} ms. The bubble is {number(100 * truth['bubble_over_ideal'])} % of the work, {number(100 * truth['bubble_over_total'])} % of the whole step. Rank 0 holds up to {number(truth['peaks'][0])} micro-batches."
     if truth["waits"]:
         reading = f"{name} with that warm-up stops after {number(truth['length'])} ms: every rank that is not done waits for another."
-        figures.append((ring_of_waits("Who waits for whom", [(rank, other, f"needs {need}") for rank, other, _, need, _ in truth["waits"]]), "An arrow goes to the rank that has what is needed."))
+        figures.append(
+            (
+                ring_of_waits(
+                    "Who waits for whom", [(rank, other, f"needs {need}") for rank, other, _, need, _ in truth["waits"]]
+                ),
+                "An arrow goes to the rank that has what is needed.",
+            )
+        )
     if yours:
         figures.append((gantt("Your schedule", yours, end), "Your schedule, played with the same times."))
         if yours["waits"]:
             reading += " Yours stops: no rank can go on."
-            figures.append((ring_of_waits("Who waits for whom in yours", [(rank, other, f"needs {need}") for rank, other, _, need, _ in yours["waits"]]), "Your ranks wait for each other in a circle."))
+            figures.append(
+                (
+                    ring_of_waits(
+                        "Who waits for whom in yours",
+                        [(rank, other, f"needs {need}") for rank, other, _, need, _ in yours["waits"]],
+                    ),
+                    "Your ranks wait for each other in a circle.",
+                )
+            )
         else:
             reading += f" Yours takes {number(yours['length'])} ms."
     figures.append((held_over_time(truth), f"What {name} holds over time."))
@@ -79,12 +111,22 @@ def draw_pipeline(settings, truth, yours):
         Bar(f"rank {rank}", [("", peak, "a")], yours["peaks"][rank] if yours else None)
         for rank, peak in enumerate(truth["peaks"])
     ]
-    figures.append((bars("Most micro-batches held", peaks, "most micro-batches held at once", left=74), "Dashed: your schedule."))
+    figures.append(
+        (bars("Most micro-batches held", peaks, "most micro-batches held at once", left=74), "Dashed: your schedule.")
+    )
     rows = [
-        (f"rank {rank}", truth["peaks"][rank], yours["peaks"][rank] if yours else "–", truth["length"], yours["length"] if yours else "–")
+        (
+            f"rank {rank}",
+            truth["peaks"][rank],
+            yours["peaks"][rank] if yours else "–",
+            truth["length"],
+            yours["length"] if yours else "–",
+        )
         for rank in range(p)
     ]
-    return Picture(figures, reading, Table(("rank", f"{name}: most held", "yours: most held", f"{name}: ms", "yours: ms"), rows))
+    return Picture(
+        figures, reading, Table(("rank", f"{name}: most held", "yours: most held", f"{name}: ms", "yours: ms"), rows)
+    )
 
 
 @app.function

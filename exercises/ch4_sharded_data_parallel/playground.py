@@ -9,8 +9,21 @@ import marimo
 app = marimo.App(width="medium", app_title="Ranklings: sharded data parallelism")
 
 with app.setup:
-    from grader.playground import Axis, Bar, Choice, Line, Mark, Panel, Picture, Question, Slider, Table
-    from grader.playground import bars, chart, number
+    from grader.playground import (
+        Axis,
+        Bar,
+        Choice,
+        Line,
+        Mark,
+        Panel,
+        Picture,
+        Question,
+        Slider,
+        Table,
+        bars,
+        chart,
+        number,
+    )
     from grader.playground.page import Page
 
 
@@ -37,7 +50,11 @@ def draw_memory(settings, truth, yours):
     """Stack what a rank holds at each stage under the limit, and draw it over the number of ranks."""
     kinds, looks = ("weights", "gradients", "optimizer", "activations"), "acbd"
     rows = [
-        Bar(f"stage {n}", [(kind, stage[kind], look) for kind, look in zip(kinds, looks, strict=True)], yours["stages"][n] if yours else None)
+        Bar(
+            f"stage {n}",
+            [(kind, stage[kind], look) for kind, look in zip(kinds, looks, strict=True)],
+            yours["stages"][n] if yours else None,
+        )
         for n, stage in enumerate(truth["stages"])
     ]
     limit = (settings["budget_gb"], f"memory of a GPU: {settings['budget_gb']} GB")
@@ -59,14 +76,25 @@ def draw_memory(settings, truth, yours):
     if yours:
         reading += f" Your file says {number(yours['stages'][truth['chosen']])} GB; its smallest plan: {yours['plan']}."
     table = [
-        (f"stage {n}", *(stage[kind] for kind in (*kinds, "total")), truth["sent"][n], yours["stages"][n] if yours else "–")
+        (
+            f"stage {n}",
+            *(stage[kind] for kind in (*kinds, "total")),
+            truth["sent"][n],
+            yours["stages"][n] if yours else "–",
+        )
         for n, stage in enumerate(truth["stages"])
     ]
     heads = ("", *(f"{kind}, GB" for kind in (*kinds, "total")), "sent in a step, GB", "yours: total, GB")
     return Picture(
         [
-            (held, "Each stage shards one more of optimizer, gradients and weights; nothing shards the activations. Dashed: your file."),
-            (bars("What a rank sends in a step", sent, "GB sent by each rank in a step", left=74), "The price: only the last stage sends more."),
+            (
+                held,
+                "Each stage shards one more of optimizer, gradients and weights; nothing shards the activations. Dashed: your file.",
+            ),
+            (
+                bars("What a rank sends in a step", sent, "GB sent by each rank in a step", left=74),
+                "The price: only the last stage sends more.",
+            ),
             (over, "With more ranks, what is not sharded stays."),
         ],
         reading,

@@ -11,8 +11,24 @@ app = marimo.App(width="medium", app_title="Ranklings: scaling and strategy")
 with app.setup:
     from math import log10
 
-    from grader.playground import Axis, Bar, Cell, Choice, Line, Mark, Panel, Picture, Question, Slider, Table
-    from grader.playground import bars, chart, grid, number, power
+    from grader.playground import (
+        Axis,
+        Bar,
+        Cell,
+        Choice,
+        Line,
+        Mark,
+        Panel,
+        Picture,
+        Question,
+        Slider,
+        Table,
+        bars,
+        chart,
+        grid,
+        number,
+        power,
+    )
     from grader.playground.page import Page
 
     LAWS = ("Hoffmann, as printed", "Hoffmann, four digits", "Epoch's replication")
@@ -42,7 +58,9 @@ def draw_scaling(settings, truth, yours):
         marks.append(Mark("my size", truth["size"] / 1e9, truth["size_loss"], "ideal"))
     more = truth["size_loss"] - truth["best_loss"]
     reading = f"{number(truth['compute'])} FLOPs are best spent on {number(truth['best'] / 1e9)} billion parameters and {number(truth['tokens'] / 1e9)} billion tokens, {number(truth['ratio'])} tokens a parameter: loss {truth['best_loss']:.4f}. Your chosen size loses {more:.4f} nats."
-    ratios = [Line(name, truth["budgets"], ys, look) for (name, ys), look in zip(truth["ratios"].items(), "abc", strict=True)]
+    ratios = [
+        Line(name, truth["budgets"], ys, look) for (name, ys), look in zip(truth["ratios"].items(), "abc", strict=True)
+    ]
     if yours:
         marks.append(Mark("your optimal", yours["parameters"] / 1e9, yours["loss"], "yours"))
         ratios.append(Line("your function", truth["budgets"], yours["ratios"], "yours"))
@@ -57,7 +75,10 @@ def draw_scaling(settings, truth, yours):
     )  # fmt: skip
     rows = list(zip(truth["budgets"], *truth["ratios"].values(), yours["ratios"] if yours else ["–"] * 21, strict=True))
     return Picture(
-        [(valley, f"{settings['law']}: all of these cost the same compute."), (all_budgets, "The second digit of an exponent decides.")],
+        [
+            (valley, f"{settings['law']}: all of these cost the same compute."),
+            (all_budgets, "The second digit of an exponent decides."),
+        ],
         reading,
         Table(("C, FLOPs", *truth["ratios"], "yours"), rows),
     )
@@ -75,7 +96,9 @@ def your_choice(student, settings, truth):
     own = {name: plan[name] if name == "recompute" else int(plan[name]) for name in names}
     if min(own["data"], own["tensor"], own["pipeline"], own["micro_batch"]) < 1:
         raise ValueError("no degrees")
-    same = {name: settings[name] for name in ("model", "gpus", "node", "inside_gb_per_s", "between_gb_per_s", "teraflops")}
+    same = {
+        name: settings[name] for name in ("model", "gpus", "node", "inside_gb_per_s", "between_gb_per_s", "teraflops")
+    }
     return truth("plan", own | same)
 
 
@@ -106,14 +129,21 @@ def draw_map(settings, truth, yours):
     own = (yours["plan"]["tensor"], yours["plan"]["pipeline"]) if yours else None
     tensor, pipeline = truth["tensor"], truth["pipeline"]
     cells = {
-        (pipeline.index(cell["pipeline"]), tensor.index(cell["tensor"])): map_cell(settings, cell, cell is best, (cell["tensor"], cell["pipeline"]) == own)
+        (pipeline.index(cell["pipeline"]), tensor.index(cell["tensor"])): map_cell(
+            settings, cell, cell is best, (cell["tensor"], cell["pipeline"]) == own
+        )
         for cell in truth["cells"]
     }
     drawn = grid(
         "Utilization by tensor and pipeline degree", [f"p = {each}" for each in pipeline], [f"t = {each}" for each in tensor],
         cells, ("stages", "tensor-parallel ranks; share of the GPUs' speed, and seconds a step"),
     )  # fmt: skip
-    figures = [(drawn, "Solid frame: the fastest plan. Dashed: your choose. Crossed out: what does not fit, and why. Follow a cell to take it apart.")]
+    figures = [
+        (
+            drawn,
+            "Solid frame: the fastest plan. Dashed: your choose. Crossed out: what does not fit, and why. Follow a cell to take it apart.",
+        )
+    ]
     if best is None:
         reading = "No plan fits: more GPUs, or larger ones."
     else:
@@ -121,14 +151,38 @@ def draw_map(settings, truth, yours):
     looks = {"computation": "a", "recomputation": "e", "tensor": "b", "pipeline": "d", "bubble": "f", "data": "c"}
     named = [(f"t = {chosen['tensor']}, p = {chosen['pipeline']}", chosen)] + ([("fastest", best)] if best else [])
     named += [("yours", yours)] if yours else []
-    rows = [Bar(name, [(part, s, looks[part]) for part, s in each["parts"].items()]) for name, each in named if each["parts"]]
+    rows = [
+        Bar(name, [(part, s, looks[part]) for part, s in each["parts"].items()])
+        for name, each in named
+        if each["parts"]
+    ]
     if rows:
-        figures.append((bars("Where a step goes", rows, "seconds a step", left=110, most=4 * best["step_s"] if best else None), "Computation, recomputation, waiting for tensor and pipeline neighbours, bubble, gradients."))
+        figures.append(
+            (
+                bars("Where a step goes", rows, "seconds a step", left=110, most=4 * best["step_s"] if best else None),
+                "Computation, recomputation, waiting for tensor and pipeline neighbours, bubble, gradients.",
+            )
+        )
     if yours:
-        fits = "" if yours["memory_gb"] <= settings["memory_gb"] else f" It needs {number(yours['memory_gb'])} GB and does not fit."
+        fits = (
+            ""
+            if yours["memory_gb"] <= settings["memory_gb"]
+            else f" It needs {number(yours['memory_gb'])} GB and does not fit."
+        )
         reading += f" Your choose: {in_words(yours['plan'])}: {number(yours['step_s'])} s.{fits}"
-    table = [(cell["tensor"], cell["pipeline"], cell["step_s"] or "–", 100 * cell["mfu"] if cell["mfu"] else "–", cell["why"] or in_words(cell["plan"])) for cell in truth["cells"]]
-    return Picture(figures, reading, Table(("tensor", "pipeline", "s a step", "% of the speed", "plan, or why not"), table))
+    table = [
+        (
+            cell["tensor"],
+            cell["pipeline"],
+            cell["step_s"] or "–",
+            100 * cell["mfu"] if cell["mfu"] else "–",
+            cell["why"] or in_words(cell["plan"]),
+        )
+        for cell in truth["cells"]
+    ]
+    return Picture(
+        figures, reading, Table(("tensor", "pipeline", "s a step", "% of the speed", "plan, or why not"), table)
+    )
 
 
 @app.function

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from grader.playground.drawing import WIDTH, Format, Frame, Scale, figure, number, tag, text
 
@@ -64,7 +65,9 @@ def _bar(bar: Bar, total: float, x: Scale, y: float, form: Format) -> str:
     drawn.append(text(x(total) + 9, y + ROW / 2 + 5, note, "pg-label"))
     if bar.yours is not None and math.isfinite(bar.yours):
         at = x(bar.yours)
-        drawn.append(text(max(at + 9, end if at > x(total) - 12 else 0), y + ROW / 2 + 5, form(bar.yours), "pg-label pg-yours"))
+        drawn.append(
+            text(max(at + 9, end if at > x(total) - 12 else 0), y + ROW / 2 + 5, form(bar.yours), "pg-label pg-yours")
+        )
         drawn.append(tag("line", x1=at, x2=at, y1=y - 4, y2=y + ROW + 4, class_="pg-line pg-yours"))
         drawn.append(tag("circle", cx=at, cy=y + ROW / 2, r=4.5, class_="pg-dot pg-yours"))
     return "".join(drawn)
@@ -81,7 +84,13 @@ class Cell:
     words: str = ""  # for a pointer that rests on it, and for those who do not see it
 
 
-def grid(title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[int, int], Cell], axes: tuple[str, str]) -> str:
+def grid(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[int, int], Cell],
+    axes: tuple[str, str],
+) -> str:
     """Return a heat map with the value in every cell; `axes` name the rows and the columns."""
     left, top, tall = 96, 58, 46
     wide = min(96.0, (WIDTH - left - 8) / max(1, len(columns)))
@@ -90,7 +99,12 @@ def grid(title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping
     parts += [text(left - 10, top + (i + 0.5) * tall + 5, name, "pg-tick", "end") for i, name in enumerate(rows)]
     rings = []
     for (row, column), cell in sorted(cells.items()):
-        box = {"x": left + column * wide + 1.5, "y": top + row * tall + 1.5, "width": wide - 3, "height": tall - 3}
+        box: dict[str, Any] = {
+            "x": left + column * wide + 1.5,
+            "y": top + row * tall + 1.5,
+            "width": wide - 3,
+            "height": tall - 3,
+        }
         drawn = _cell(cell, box)
         parts.append(tag("a", drawn, href=cell.link) if cell.link else drawn)
         if cell.ring:
@@ -98,18 +112,31 @@ def grid(title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping
     return figure([*parts, *rings], top + len(rows) * tall + 10, title)
 
 
-def _cell(cell: Cell, box: Mapping[str, float]) -> str:
+def _cell(cell: Cell, box: Mapping[str, Any]) -> str:
     x, y, width, height = box["x"], box["y"], box["width"], box["height"]
     hint = tag("title", cell.words) if cell.words else ""
     if cell.strength is None:
         drawn = tag("rect", hint, **box, rx=4, class_="pg-box pg-none")
-        drawn += tag("path", d=f"M{x + 5} {y + 5} L{x + width - 5} {y + height - 5} M{x + width - 5} {y + 5} L{x + 5} {y + height - 5}", class_="pg-cross")
+        drawn += tag(
+            "path",
+            d=f"M{x + 5} {y + 5} L{x + width - 5} {y + height - 5} M{x + width - 5} {y + 5} L{x + 5} {y + height - 5}",
+            class_="pg-cross",
+        )
     else:
         drawn = tag("rect", **box, rx=4, class_="pg-box pg-none")
-        drawn += tag("rect", hint, **box, rx=4, class_="pg-heat", fill_opacity=round(0.08 + 0.72 * min(1.0, max(0.0, cell.strength)), 3))
+        drawn += tag(
+            "rect",
+            hint,
+            **box,
+            rx=4,
+            class_="pg-heat",
+            fill_opacity=round(0.08 + 0.72 * min(1.0, max(0.0, cell.strength)), 3),
+        )
     first = y + height / 2 + 5 - 8 * (len(cell.lines) - 1)
     look = "pg-cell pg-strong" if (cell.strength or 0) > 0.55 else "pg-cell"
-    return drawn + "".join(text(x + width / 2, first + 16 * i, line, look, "middle") for i, line in enumerate(cell.lines))
+    return drawn + "".join(
+        text(x + width / 2, first + 16 * i, line, look, "middle") for i, line in enumerate(cell.lines)
+    )
 
 
 @dataclass(frozen=True)
@@ -125,7 +152,13 @@ class Block:
 
 
 def schedule(
-    title: str, rows: Sequence[str], blocks: Sequence[Block], axis: str, *, end: float | None = None, waits: Mapping[int, tuple[float, str]] | None = None
+    title: str,
+    rows: Sequence[str],
+    blocks: Sequence[Block],
+    axis: str,
+    *,
+    end: float | None = None,
+    waits: Mapping[int, tuple[float, str]] | None = None,
 ) -> str:
     """Return a Gantt chart; `waits` says from when on a row stands for ever, and what for."""
     left, top, tall = 74, 26, 30
@@ -139,8 +172,7 @@ def schedule(
         y = top + i * tall
         parts.append(text(left - 8, y + tall / 2 + 4, name, "", "end"))
         parts.append(tag("rect", x=left, y=y + 2, width=x.end - left, height=tall - 5, class_="pg-box pg-idle"))
-    for block in blocks:
-        parts.append(_block(block, x, top + block.row * tall + 2, tall - 5))
+    parts += [_block(block, x, top + block.row * tall + 2, tall - 5) for block in blocks]
     for row, (since, words) in (waits or {}).items():
         y = top + row * tall + 2
         parts.append(tag("rect", x=x(since), y=y, width=max(4.0, x.end - x(since)), height=tall - 5, class_="pg-stuck"))
@@ -150,7 +182,15 @@ def schedule(
 
 def _block(block: Block, x: Scale, y: float, tall: float) -> str:
     width = max(0.6, x(block.end) - x(block.start))
-    drawn = tag("rect", tag("title", block.words or block.label), x=x(block.start), y=y, width=width, height=tall, class_=f"pg-box pg-{block.look}")
+    drawn = tag(
+        "rect",
+        tag("title", block.words or block.label),
+        x=x(block.start),
+        y=y,
+        width=width,
+        height=tall,
+        class_=f"pg-box pg-{block.look}",
+    )
     if width < len(block.label) * CHAR - 1:
         return drawn
     return drawn + text(x(block.start) + width / 2, y + tall / 2 + 4, block.label, f"pg-on pg-{block.look}", "middle")
@@ -168,7 +208,14 @@ def ring_of_waits(title: str, waits: Sequence[tuple[int, int | None, str]]) -> s
         a, b, up = at[rank], at[other], other > rank
         y, bend = (62, 18) if up else (98, 142)
         side = 1 if b > a else -1
-        parts.append(tag("path", d=f"M{a + 8 * side:.1f} {y} Q{(a + b) / 2:.1f} {bend} {b - 10 * side:.1f} {y}", class_="pg-arrow pg-yours", marker_end="url(#pg-head)"))
+        parts.append(
+            tag(
+                "path",
+                d=f"M{a + 8 * side:.1f} {y} Q{(a + b) / 2:.1f} {bend} {b - 10 * side:.1f} {y}",
+                class_="pg-arrow pg-yours",
+                marker_end="url(#pg-head)",
+            )
+        )
         parts.append(text((a + b) / 2, 30 if up else 142, words, "pg-label pg-yours", "middle"))
     for rank in ranks:
         parts.append(tag("circle", cx=at[rank], cy=80, r=22, class_="pg-node"))
@@ -176,9 +223,20 @@ def ring_of_waits(title: str, waits: Sequence[tuple[int, int | None, str]]) -> s
     return figure([HEAD, *parts], 156, title)
 
 
-HEAD = (
-    '<defs><marker id="pg-head" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="12" markerHeight="12" markerUnits="userSpaceOnUse" orient="auto">'
-    '<path d="M0 0 L10 5 L0 10 z" class="pg-head pg-yours"/></marker></defs>'
+HEAD = tag(
+    "defs",
+    tag(
+        "marker",
+        tag("path", d="M0 0 L10 5 L0 10 z", class_="pg-head pg-yours"),
+        id="pg-head",
+        viewBox="0 0 10 10",
+        refX=8,
+        refY=5,
+        orient="auto",
+        markerWidth=12,
+        markerHeight=12,
+        markerUnits="userSpaceOnUse",
+    ),
 )
 
 
@@ -197,7 +255,9 @@ def arrows(title: str, vectors: Sequence[Arrow], unit: str) -> str:
     side, middle = 330, 190
     reach = max([math.hypot(each.x, each.y) for each in vectors if each.look != "yours"] or [1.0]) * 1.05
     scale = (side / 2 - 14) / reach
-    parts = [tag("circle", cx=middle, cy=side / 2, r=scale * reach / 1.05 * part, class_="pg-round") for part in (0.5, 1)]
+    parts = [
+        tag("circle", cx=middle, cy=side / 2, r=scale * reach / 1.05 * part, class_="pg-round") for part in (0.5, 1)
+    ]
     parts += [tag("line", x1=middle - side / 2, x2=middle + side / 2, y1=side / 2, y2=side / 2, class_="pg-grid")]
     parts += [tag("line", x1=middle, x2=middle, y1=0, y2=side, class_="pg-grid")]
     for i, each in enumerate(vectors):
@@ -208,7 +268,9 @@ def arrows(title: str, vectors: Sequence[Arrow], unit: str) -> str:
         parts.append(_head(x, y, math.atan2(-each.y, each.x), each.look))
         row = 30 + i * 24
         parts.append(tag("line", x1=400, x2=436, y1=row, y2=row, class_=f"pg-arrow pg-{each.look}"))
-        parts.append(text(446, row + 5, f"{each.label}  ({number(each.x)}, {number(each.y)}) {unit}", f"pg-label pg-{each.look}"))
+        parts.append(
+            text(446, row + 5, f"{each.label}  ({number(each.x)}, {number(each.y)}) {unit}", f"pg-label pg-{each.look}")
+        )
     return figure(parts, side, title)
 
 

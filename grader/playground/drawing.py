@@ -1,7 +1,8 @@
-"""Draw as SVG: a canvas, scales, axes with units, labels that do not hide each other. Colours are classes of theme.py."""
+"""Draw as SVG: a canvas, scales, axes with units, labels that do not hide each other; theme.css has the colours."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ Format = Callable[[float], str]
 
 def tag(name: str, content: str = "", **attributes: object) -> str:
     """Return one element; `class_` and `font_size` become `class` and `font-size`."""
-    pairs = ((key.rstrip("_").replace("_", "-"), _short(value)) for key, value in attributes.items() if value is not None)
+    pairs = (
+        (key.rstrip("_").replace("_", "-"), _short(value)) for key, value in attributes.items() if value is not None
+    )
     written = "".join(f' {key}="{escape(value)}"' for key, value in pairs)
     return f"<{name}{written}>{content}</{name}>"
 
@@ -77,8 +80,8 @@ class Scale:
         """Return round values, few enough to be labelled."""
         if self.log:
             first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
-            step = max(1, math.ceil((last - first) / most))
-            found = [10.0**exponent for exponent in range(first, last + 1, step)]
+            every = max(1, math.ceil((last - first) / most))
+            found = [10.0**exponent for exponent in range(first, last + 1, every)]
             return [each for each in found if self.low * 0.999 <= each <= self.high * 1.001]
         step = _round_step((self.high - self.low) / most)
         count = math.floor(self.high / step + 1e-9) - math.ceil(self.low / step - 1e-9)
@@ -93,8 +96,8 @@ def _round_step(rough: float) -> float:
 def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return places near the wanted ones, in the same order, none nearer to another than `gap`."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    places = list(wanted)
-    for before, after in zip(order, order[1:], strict=False):
+    places: list[float] = list(wanted)
+    for before, after in itertools.pairwise(order):
         places[after] = max(places[after], places[before] + gap)
     overhang = max(0.0, places[order[-1]] - high) if order else 0.0
     limit = math.inf

@@ -64,4 +64,3 @@ def how_far(guess: float, result: float) -> str:
     if 0.5 <= factor <= 2:
         return f"{number(abs(factor - 1) * 100)} % too {'high' if factor > 1 else 'low'}"
     return f"{number(factor if factor > 1 else 1 / factor)} times too {'high' if factor > 1 else 'low'}"
-

@@ -69,10 +69,11 @@ def chart(
     margin: int = 200,  # for the labels on the right
 ) -> str:
     """Return a chart."""
+    widths = [value for xs in (*(line.xs for line in lines), *(area.xs for area in areas)) for value in xs]
     heights = [(line.look, value) for line in lines for value in line.ys]
     heights += [("area", value) for area in areas for value in area.high]
     frame = Frame(
-        _scale(x, [value for each in (*lines, *areas) for value in each.xs], LEFT, WIDTH - margin),
+        _scale(x, widths, LEFT, WIDTH - margin),
         _scale(y, _seen(heights), height - BOTTOM, TOP),
         x.title,
         y.title,
@@ -111,7 +112,9 @@ def _line(frame: Frame, line: Line) -> str:
     drawn = tag("path", d=_path(frame, line.xs, line.ys), class_=f"pg-line pg-{line.look}")
     shown = zip(line.xs, line.ys, strict=True) if line.dots else ()
     return drawn + "".join(
-        tag("circle", cx=frame.x(a), cy=frame.y(b), r=3.2, class_=f"pg-dot pg-{line.look}") for a, b in shown if math.isfinite(b)
+        tag("circle", cx=frame.x(a), cy=frame.y(b), r=3.2, class_=f"pg-dot pg-{line.look}")
+        for a, b in shown
+        if math.isfinite(b)
     )
 
 
@@ -133,9 +136,7 @@ def _labels(frame: Frame, lines: Sequence[Line]) -> str:
     ends = [_end(line) for line in lines]
     labelled = [(line, end) for line, end in zip(lines, ends, strict=True) if end is not None and line.label]
     places = apart([frame.y(end[1]) + 4 for _, end in labelled], LINE_HEIGHT, TOP, frame.y.start + 4)
-    return "".join(
-        _label(frame, line, end[1], y) for (line, end), y in zip(labelled, places, strict=True)
-    )
+    return "".join(_label(frame, line, end[1], y) for (line, end), y in zip(labelled, places, strict=True))
 
 
 def _label(frame: Frame, line: Line, value: float, y: float) -> str:
@@ -156,12 +157,20 @@ def _mark(frame: Frame, mark: Mark, place: int) -> str:
     x, y = frame.x(mark.x), frame.y(mark.y)
     end = x > frame.x.end - 90
     shape = tag("circle", cx=x, cy=y, r=6.5, class_=f"pg-mark pg-{mark.look}")
-    return shape + text(x + (-10 if end else 10), y + (20 if mark.look == "yours" else -9 - 17 * place), mark.label, f"pg-label pg-{mark.look}", "end" if end else "start")
+    return shape + text(
+        x + (-10 if end else 10),
+        y + (20 if mark.look == "yours" else -9 - 17 * place),
+        mark.label,
+        f"pg-label pg-{mark.look}",
+        "end" if end else "start",
+    )
 
 
 def _band(frame: Frame, value: float, words: str) -> str:
     top, bottom = frame.y(value), frame.y.start
     if bottom - top < 1:
         return ""
-    shade = tag("rect", x=frame.x.start, y=top, width=frame.x.end - frame.x.start, height=bottom - top, class_="pg-band")
+    shade = tag(
+        "rect", x=frame.x.start, y=top, width=frame.x.end - frame.x.start, height=bottom - top, class_="pg-band"
+    )
     return shade + (text(frame.x.end - 8, bottom - 8, words, "pg-inside", "end") if bottom - top > LINE_HEIGHT else "")

@@ -16,7 +16,7 @@ import marimo as mo
 from grader import catalog
 from grader.playground import guesses, learner
 from grader.playground.drawing import number
-from grader.playground.panels import Choice, Control, Panel, Picture, Slider, Table, Value
+from grader.playground.panels import Choice, Control, Panel, Picture, Table, Value
 from grader.playground.theme import STYLE
 from grader.playground.truths import open_truth
 from grader.records import Exercise
@@ -41,14 +41,18 @@ class Page:
     def head(self) -> Any:
         """Return the links to all panels, and the panel's story."""
         story = mo.md(self.panel.story).text
-        return html(STYLE_TAG, _navigation(self), f"<h1>{escape(self.panel.title)}</h1>", story, _exercise_link(self.exercise))
+        return html(
+            STYLE_TAG, _navigation(self), f"<h1>{escape(self.panel.title)}</h1>", story, _exercise_link(self.exercise)
+        )
 
     def question(self) -> Any:
         """Return the form that asks for a guess and a reason."""
         asked = self.panel.question
         parts = {
             "guess": mo.ui.text(label=f"My guess ({asked.unit})"),
-            "reason": mo.ui.text(label="because", placeholder="one line, for your notes", full_width=True, max_length=300),
+            "reason": mo.ui.text(
+                label="because", placeholder="one line, for your notes", full_width=True, max_length=300
+            ),
         }
         words = f"**Predict first.** {asked.text}\n\n{{guess}}\n\n{{reason}}"
         return mo.md(words).batch(**parts).form(submit_button_label="Show me", validate=_has_guess, bordered=True)
@@ -119,8 +123,8 @@ def html(*parts: str) -> Any:
     return mo.Html(f'<div class="pg">{"".join(parts)}</div>')
 
 
-def _has_guess(value: Mapping[str, Any] | None) -> str | None:
-    if value and guesses.read(str(value.get("guess", ""))) is not None:
+def _has_guess(value: object) -> str | None:
+    if isinstance(value, Mapping) and guesses.read(str(value.get("guess", ""))) is not None:
         return None
     return "Give a number first, such as 328 or 1.5e6: any is better than none."
 
@@ -130,7 +134,14 @@ def _widget(control: Control, value: Value) -> Any:
     if isinstance(control, Choice):
         return mo.ui.dropdown(list(control.options), value=str(value), label=label)
     return mo.ui.slider(
-        control.least, control.most, control.step, value=float(value), label=label if control.unit == control.label else f"{label} ({control.unit})", include_input=True, debounce=True, full_width=True
+        control.least,
+        control.most,
+        control.step,
+        value=float(value),
+        label=label if control.unit == control.label else f"{label} ({control.unit})",
+        include_input=True,
+        debounce=True,
+        full_width=True,
     )
 
 
@@ -142,8 +153,14 @@ def _navigation(page: Page) -> str:
     ]
     numbers = sorted(int(file.parent.name[2:].split("_")[0]) for file in page.folder.parent.glob("ch*_*/playground.py"))
     mine = int(page.folder.name[2:].split("_")[0])
-    chapters = [f"<strong>chapter {n}</strong>" if n == mine else f'<a href="../ch{n}/">chapter {n}</a>' for n in numbers]
-    return f'<nav class="pg-nav" aria-label="chapters">{"".join(chapters)}</nav><nav class="pg-nav" aria-label="panels">{"".join(links)}</nav>'
+    chapters = [
+        f"<strong>chapter {n}</strong>" if n == mine else f'<a href="../ch{n}/">chapter {n}</a>' for n in numbers
+    ]
+    return _bar("chapters", chapters) + _bar("panels", links)
+
+
+def _bar(name: str, links: Iterable[str]) -> str:
+    return f'<nav class="pg-nav" aria-label="{name}">{"".join(links)}</nav>'
 
 
 def _exercise_link(exercise: Exercise) -> str:
@@ -156,7 +173,8 @@ def _exercise_link(exercise: Exercise) -> str:
 def _verdict(panel: Panel, past: guesses.Guess, result: float) -> str:
     off = guesses.how_far(past.guess, result)
     unit = escape(panel.question.unit)
-    words = f"You guessed <strong>{number(past.guess)} {unit}</strong>; it is <strong>{number(result)} {unit}</strong>: {off}."
+    guessed, seen = (f"<strong>{number(value)} {unit}</strong>" for value in (past.guess, result))
+    words = f"You guessed {guessed}; it is {seen}: {off}."
     reason = f"<p>Your reason: “{escape(past.reason)}”</p>" if past.reason else ""
     near = "" if off.startswith("right") else " pg-off"
     return f'<div class="pg-note{near}" role="status"><p>{escape(panel.question.text)}</p><p>{words}</p>{reason}</div>'
@@ -164,9 +182,10 @@ def _verdict(panel: Panel, past: guesses.Guess, result: float) -> str:
 
 def _yours(panel: Panel, exercise: Exercise, sentence: str) -> Iterable[str]:
     if sentence:
-        yield f'<p class="pg-yours-note" role="status"><strong>{exercise.slug}.py</strong> has no curve here: {escape(sentence)}</p>'
+        words = f"<strong>{exercise.slug}.py</strong> has no curve here: {escape(sentence)}"
+        yield f'<p class="pg-yours-note" role="status">{words}</p>'
     elif panel.yours_is:
-        yield f'<p>Dashed: {_with_code(panel.yours_is)}, from <code>{exercise.slug}.py</code> as it is saved now.</p>'
+        yield f"<p>Dashed: {_with_code(panel.yours_is)}, from <code>{exercise.slug}.py</code> as it is saved now.</p>"
 
 
 def _with_code(words: str) -> str:
@@ -183,7 +202,8 @@ def _picture(picture: Picture) -> Iterable[str]:
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in table.headers)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(_cell(each))}</td>' for each in row)}</tr>" for row in table.rows)
-    return f'<details><summary>The same as a table</summary><div class="pg-scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
+    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<details><summary>The same as a table</summary><div class="pg-scroll" tabindex="0">{whole}</div></details>'
 
 
 def _cell(value: object) -> str:

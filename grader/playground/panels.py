@@ -111,7 +111,9 @@ class Panel:
 
     def settings(self, address: Mapping[str, str]) -> dict[str, Value]:
         """Return the controls' values with those of an address, as far as they make sense."""
-        found = {control.name: control.read(address[control.name]) for control in self.controls if control.name in address}
+        found = {
+            control.name: control.read(address[control.name]) for control in self.controls if control.name in address
+        }
         return self.first | {name: value for name, value in found.items() if value is not None}
 
     @property

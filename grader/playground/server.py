@@ -52,7 +52,9 @@ def serve(root: Path, chapter: int, port: int, *, browser: bool) -> None:
     print(f"The playground is open at {url}\nIt draws your files as you save them. Ctrl-C ends it.", flush=True)
     if browser:
         webbrowser.open(url)
-    config = uvicorn.Config(build(root, chapter, listening.getsockname()[1]), log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        build(root, chapter, listening.getsockname()[1]), log_level="error", timeout_graceful_shutdown=1
+    )
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -66,7 +68,9 @@ def listen(port: int) -> socket.socket:
         listening.bind((HOST, port))
     except OSError as error:
         listening.close()
-        raise UsageError(f"Port {port} is taken ({error.strerror}). Is a playground open already? Else: --port 0") from None
+        raise UsageError(
+            f"Port {port} is taken ({error.strerror}). Is a playground open already? Else: --port 0"
+        ) from None
     return listening
 
 
@@ -100,8 +104,9 @@ def readme(root: Path, slug: str) -> Any:
     writer = Markdown(extensions=["tables", "fenced_code", "sane_lists"])
     writer.preprocessors.deregister("html_block")
     writer.inlinePatterns.deregister("html")
-    dark = "@media (prefers-color-scheme: dark) { :root { color-scheme: dark } }"
-    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{slug}</title><style>{STYLE}{dark} body {{ margin: 2rem auto; padding: 0 1rem; max-width: 800px; font-family: system-ui, sans-serif }}</style><main class="pg">{writer.convert(text)}</main></html>'
+    head = f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{slug}</title>'
+    body = f'<body class="pg-page"><main class="pg">{writer.convert(text)}</main></body>'
+    page = f'<!doctype html><html lang="en"><head>{head}<style>{STYLE}</style></head>{body}</html>'
     return HTMLResponse(page, headers={"Content-Security-Policy": CSP})
 
 

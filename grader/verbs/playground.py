@@ -12,7 +12,9 @@ from grader.playground import server
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument("chapter", metavar="CHAPTER", type=int, nargs="?", help="the chapter to open, by default the first")
+    parser.add_argument(
+        "chapter", metavar="CHAPTER", type=int, nargs="?", help="the chapter to open, by default the first"
+    )
     parser.add_argument("--port", type=int, default=server.PORT, help=f"listen here (default {server.PORT}, 0 for any)")
     parser.add_argument("--no-browser", action="store_true", help="say the address, and open nothing")
 
@@ -25,6 +27,8 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
         numbers = ", ".join(map(str, known)) or "none"
         raise UsageError(f"There is no playground of chapter {chapter}. The chapters that have one: {numbers}.")
     if importlib.util.find_spec("marimo") is None:
-        raise UsageError("The playground needs the packages of the group `playground` in pyproject.toml: nox -s playground")
+        raise UsageError(
+            "The playground needs the packages of the group `playground` in pyproject.toml: nox -s playground"
+        )
     server.serve(root, chapter, arguments.port, browser=not arguments.no_browser)
     return 0

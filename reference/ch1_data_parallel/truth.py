@@ -38,10 +38,12 @@ ALGORITHMS = ("ring", "whole vectors round the ring", "recursive doubling", "hal
 SIZES = [2.0**i for i in range(10, 31)]  # bytes: 1 KiB to 1 GiB
 
 
-def all_reduce(ranks: int, algorithm: str, vector_kb: float, alpha_us: float, gb_per_s: float, round: int) -> dict[str, Any]:
-    """Return who holds what after some rounds of an all-reduce, what crossed each link, and how long all of it takes."""
+def all_reduce(
+    ranks: int, algorithm: str, vector_kb: float, alpha_us: float, gb_per_s: float, done: int
+) -> dict[str, Any]:
+    """Return who holds what after `done` rounds, what crosses each link in all of them, and how long they take."""
     chunks, rounds = _rounds(algorithm, ranks)
-    shown = min(round, len(rounds))
+    shown = min(done, len(rounds))
     chunk_bytes = vector_kb * 1e3 / chunks
     held = _held_after(rounds[:shown], ranks, chunks, passes_on=algorithm == ALGORITHMS[1])
     links: dict[tuple[int, int], float] = {}
@@ -55,7 +57,9 @@ def all_reduce(ranks: int, algorithm: str, vector_kb: float, alpha_us: float, gb
         "held": [[len(held[rank][chunk]) for rank in range(ranks)] for chunk in range(chunks)],
         "leaving": [[a, b, list(moved)] for a, b, moved in (rounds[shown] if shown < len(rounds) else [])],
         "links": [[a, b, kb / 1e3] for (a, b), kb in sorted(links.items())],
-        "sent_kb": max((sum(kb for (a, _), kb in links.items() if a == rank) / 1e3 for rank in range(ranks)), default=0.0),
+        "sent_kb": max(
+            (sum(kb for (a, _), kb in links.items() if a == rank) / 1e3 for rank in range(ranks)), default=0.0
+        ),
         "time_us": _seconds(chunks, rounds, vector_kb * 1e3, alpha_us, byte_us),
         "sizes_kb": [size / 1e3 for size in SIZES],
         "curves": {
@@ -89,7 +93,11 @@ def _rounds(algorithm: str, ranks: int) -> tuple[int, list[list[Message]]]:
     if ranks == 1:
         return 1, []
     if algorithm == "ring":
-        both = [[(r, (r + 1) % ranks, ((r + phase - i) % ranks,)) for r in range(ranks)] for phase in (0, 1) for i in range(ranks - 1)]
+        both = [
+            [(r, (r + 1) % ranks, ((r + phase - i) % ranks,)) for r in range(ranks)]
+            for phase in (0, 1)
+            for i in range(ranks - 1)
+        ]
         return ranks, both
     if algorithm == "whole vectors round the ring":
         return 1, [[(r, (r + 1) % ranks, (0,)) for r in range(ranks)] for _ in range(ranks - 1)]
@@ -103,7 +111,7 @@ def _rounds(algorithm: str, ranks: int) -> tuple[int, list[list[Message]]]:
     first = [(r, r - paired, whole) for r in range(paired, ranks)]
     middle = _doubling(paired) if algorithm == "recursive doubling" else _halving(paired)
     last = [(b, a, moved) for a, b, moved in first]
-    return chunks, [each for each in ([first] if first else []) + middle + ([last] if last else [])]
+    return chunks, list(([first] if first else []) + middle + ([last] if last else []))
 
 
 def _distances(ranks: int) -> list[int]:

@@ -40,7 +40,9 @@ def memory(
 def _parts(billions: float, ranks: int, stage: int, optimizer: str) -> tuple[float, float, float]:
     """Return GB of weights, gradients and optimizer on a rank."""
     shared = [ranks if stage >= kind else 1 for kind in (3, 2, 1)]
-    weights, gradients, states = (billions * size / n for size, n in zip((2, 2, OPTIMIZERS[optimizer]), shared, strict=True))
+    weights, gradients, states = (
+        billions * size / n for size, n in zip((2, 2, OPTIMIZERS[optimizer]), shared, strict=True)
+    )
     return weights, gradients, states
 
 

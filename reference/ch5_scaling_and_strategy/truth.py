@@ -101,7 +101,8 @@ def strategies(
         },
         "cluster": {
             "gpus": int(gpus), "gpus_per_node": node, "memory_bytes": memory_gb * 1e9, "flops_per_s": teraflops * 1e12,
-            "layer_s": LAYER_S, "inside_bytes_per_s": inside_gb_per_s * 1e9, "between_bytes_per_s": between_gb_per_s * 1e9,
+            "layer_s": LAYER_S, "inside_bytes_per_s": inside_gb_per_s * 1e9,
+            "between_bytes_per_s": between_gb_per_s * 1e9,
         },
     }  # fmt: skip
 
@@ -148,7 +149,7 @@ def _cell(model: str, cluster: Cluster, stages: tuple[int, ...], t: int, p: int)
 
 def _measured(model: str, cluster: Cluster, plan: Plan) -> dict[str, Any]:
     """Return memory, the parts of a step and the share of the GPU's speed that ends up in the model."""
-    layers, h, heads, s, batch = MODELS[model]
+    layers, h, _heads, s, batch = MODELS[model]
     gpus, node, _, inside, between, teraflops = cluster
     d, t, p, zero, b, recompute = plan
     m, flops = batch // (d * b), teraflops * 1e12
@@ -159,7 +160,11 @@ def _measured(model: str, cluster: Cluster, plan: Plan) -> dict[str, Any]:
 
     tokens = b * s
     per_stage = layers // p
-    weights, attention, logits = 24 * tokens * h**2 * per_stage, 4 * tokens * s * h * per_stage, 2 * tokens * h * VOCABULARY
+    weights, attention, logits = (
+        24 * tokens * h**2 * per_stage,
+        4 * tokens * s * h * per_stage,
+        2 * tokens * h * VOCABULARY,
+    )
     again = {"none": 0, "selective": attention, "full": weights + attention}[recompute]
     once = {
         "computation": 3 * (weights + attention + logits) / t / flops + per_stage * LAYER_S,
