@@ -120,6 +120,7 @@ def bench(session: nox.Session) -> None:
     """Run what takes long: measure, write BENCH.md, try every mutant: nox -s bench -- [PART ...]."""
     session.run(python_of(session, "develop"), "-m", "bench", *session.posargs, log=False)
     if not session.posargs:
+        grader(session, "audit", "--thorough", environment="develop")
         grader(session, "audit", "--mutate", environment="develop")
 
 

@@ -79,6 +79,7 @@ def load_exercise(root: Path, file: Path) -> Exercise:
         limits=_limits(table.take("limits", dict, {}), table),
         preload=_preload(reference_dir / f"{slug}.py", reference_dir / "harness.py"),
         uses=table.take_texts("uses"),
+        data=table.take_texts("data"),
         sources=table.take_texts("sources"),
         experiment=_experiment(table.take("predict", dict, None), table),
     )
@@ -100,6 +101,13 @@ def select(course: Sequence[Exercise], slugs: Sequence[str]) -> tuple[Exercise, 
     for slug in sorted(wanted - known.keys()):
         raise UsageError(f"There is no exercise `{slug[:100]}`.{did_you_mean(slug, known)} `nox -s list` shows all.")
     return tuple(exercise for exercise in course if exercise.slug in wanted)
+
+
+def used_paths(exercise: Exercise, course_dir: Path | None = None) -> dict[str, Path]:
+    """Return the file of each exercise that this one uses: in the half at `course_dir`, else the repaired one."""
+    half = course_dir or exercise.reference_dir.parents[1]
+    chapters = {slug: next(half.glob(f"ch*_*/{slug}"), half / slug) for slug in exercise.uses}
+    return {slug: folder / f"{slug}.py" for slug, folder in chapters.items()}
 
 
 def promises(exercise: Exercise) -> tuple[Promise, ...]:

@@ -38,6 +38,7 @@ class Setup:
     limits: Limits
     alpha_s: float = 1e-6
     beta_s_per_byte: float = 1e-9
+    used: tuple[str, ...] = ()  # modules that the submission may import, loaded before it
 
 
 @dataclass
@@ -78,6 +79,7 @@ class Exchange:
             "store": str(self.running.scratch_dir / "store"),
             "name": setup.name,
             "submission": str(exercise_dir / self.file),
+            "used": {name: str(exercise_dir / f"{name}.py") for name in setup.used},
             "harness": str(exercise_dir / "harness.py") if setup.harness else None,
             "seed": setup.seed,
             "timeout_s": setup.limits.timeout_s,

@@ -72,7 +72,8 @@ class Exercise:
     reference_dir: Path
     limits: Limits = Limits()
     preload: tuple[str, ...] = ()  # modules that a rank will import anyway: numpy, torch
-    uses: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()  # earlier exercises, whose repaired files this one imports
+    data: tuple[str, ...] = ()  # files beside the starter that its own example reads
     sources: tuple[str, ...] = ()
     experiment: Experiment | None = None
 
@@ -103,6 +104,7 @@ class Submission:
 
     exercise: Exercise
     path: Path
+    course_dir: Path | None = None  # whose exercises it uses; None: the repaired ones
 
 
 @dataclass(frozen=True)

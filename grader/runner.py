@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from grader import catalog, files_in
 from grader.errors import RefusedFile
 from grader.launch import Launcher
-from grader.records import CheckResult, Exercise, ExerciseResult, Outcome, Promise, Submission
+from grader.records import CheckResult, ExerciseResult, Outcome, Promise, Submission
 from grader.student import Progress, Student, tell_nobody
 
 
@@ -28,16 +29,19 @@ def run(
     promises = catalog.promises(submission.exercise)
     try:
         source = files_in.take(submission.path.parent, submission.path.name)
+        paths = catalog.used_paths(submission.exercise, submission.course_dir)
+        used = {slug: files_in.take(path.parent, path.name) for slug, path in paths.items()}
     except RefusedFile as refusal:
         not_run = tuple(CheckResult(promise, Outcome.NOT_RUN) for promise in promises)
         return ExerciseResult(submission, Outcome.FAILED, not_run, str(refusal))
-    checks = run_source(submission, source, launcher, seed, promises, stop_at_first, progress)
+    checks = run_source(submission, source, used, launcher, seed, promises, stop_at_first, progress)
     return ExerciseResult(submission, outcome_of(checks), checks, seconds=round(time.monotonic() - begun, 3))
 
 
 def run_source(
     submission: Submission,
     source: bytes,
+    used: Mapping[str, bytes],
     launcher: Launcher,
     seed: int,
     promises: tuple[Promise, ...],
@@ -47,14 +51,20 @@ def run_source(
     """Run the checks against a submission's source."""
     from grader import session  # imports pytest, which `list` and `hint` do without
 
-    exercise, words = submission.exercise, ["", ""]
+    # a guess from untrusted words: it only decides what is imported early
+    texts = [each.decode("utf-8", "replace") for each in (source, *used.values())]
+    preload = {*submission.exercise.preload, *catalog.imports_of(*texts)}
+    exercise = replace(submission.exercise, preload=tuple(sorted(preload)))
+    harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
+    words = ["", ""]
 
     def tell(place: int, what: str) -> None:
         words[place] = what
         progress(", ".join(filter(None, words)))
 
     def make_student(name: str) -> Student:
-        return student_of(exercise, source, launcher, session.check_seed(seed, name), lambda what: tell(1, what))
+        seed_of_check = session.check_seed(seed, name)
+        return Student(exercise, source, harness, launcher, seed_of_check, lambda what: tell(1, what), used)
 
     return session.run_checks(
         exercise.checks_path,
@@ -64,17 +74,6 @@ def run_source(
         guard_s=session.guard_s(exercise.limits.timeout_s),
         progress=lambda what: tell(0, what),
     )
-
-
-def student_of(
-    exercise: Exercise, source: bytes, launcher: Launcher, seed: int, progress: Progress = tell_nobody
-) -> Student:
-    """Return what runs a submission's source beside the exercise's harness."""
-    text = source.decode("utf-8", "replace")  # a guess from untrusted words: it only decides what is imported early
-    preload = {*exercise.preload, *catalog.imports_of(text)}
-    prepared = replace(exercise, preload=tuple(sorted(preload)))
-    harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
-    return Student(prepared, source, harness, launcher, seed, progress)
 
 
 def outcome_of(checks: tuple[CheckResult, ...]) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ class Student:
     launcher: Launcher
     seed: int
     progress: Progress = tell_nobody
+    used: Mapping[str, bytes] = field(default_factory=dict)  # sources of exercises that the submission imports, by slug
     outputs: list[str] = field(default_factory=list)  # what the ranks printed, run by run
     answered: list[Any] = field(default_factory=list)  # the values that came back, in order
     _single: Exchange | None = None
@@ -114,10 +115,10 @@ class Student:
         self, transport: Transport, world_size: int, alpha_s: float = 1e-6, beta_s_per_byte: float = 1e-9
     ) -> Exchange:
         slug, limits = self.exercise.slug, self.exercise.limits
-        files = {f"{slug}.py": self.source} | ({} if self.harness is None else {"harness.py": self.harness})
+        modules = {**self.used, slug: self.source} | ({} if self.harness is None else {"harness": self.harness})
         job = Job(
             world_size,
-            files,
+            {f"{name}.py": source for name, source in modules.items()},
             limits,
             self.exercise.preload,
             network=transport == "gloo",
@@ -133,5 +134,6 @@ class Student:
             limits,
             alpha_s,
             beta_s_per_byte,
+            tuple(self.used),
         )
         return Exchange(self.launcher.start(job), setup)

@@ -17,6 +17,7 @@ import numpy as np
 
 from grader.records import Group, Opaque, Tensor
 
+PACK_BYTES = 1 << 12  # grows where needed; msgpack's own megabyte costs 30 times the packing of a short message
 HEADER = struct.Struct("<IQ")
 MAX_STRUCTURE_BYTES = 4 << 20
 MAX_PAYLOAD_BYTES = 256 << 20
@@ -66,7 +67,8 @@ class _Encoder:
         if depth > MAX_DEPTH:
             raise WireError(f"the value is nested more than {MAX_DEPTH} levels deep")
         try:
-            return bytes(msgpack.packb(value, strict_types=True, default=lambda o: self.extend(o, depth + 1)))
+            options: dict[str, Any] = {"strict_types": True, "buf_size": PACK_BYTES}
+            return bytes(msgpack.packb(value, default=lambda o: self.extend(o, depth + 1), **options))
         except (ValueError, RecursionError) as error:  # msgpack's own depth and length limits, lone surrogates
             raise WireError(f"the value cannot be sent ({error})") from None
 

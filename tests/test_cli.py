@@ -285,18 +285,6 @@ def test_several_at_a_time_give_the_same_report(course: Path) -> None:
     assert report_of(course, "--all", "--jobs", "2") == report_of(course, "--all")
 
 
-def test_what_an_exercise_uses_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_exercise(tmp_path, "add_up", 10)
-    write_exercise(tmp_path, "use_it", 20, more='uses = ["add_up"]\n')
-    repair(folder(tmp_path, "use_it"))
-    code, said = check(tmp_path, capsys, "use_it")
-    assert code == 1
-    assert said.startswith("· use_it   not run")
-    assert "Repair add_up first, which this exercise uses.\n  nox -s check -- add_up" in said
-    repair(folder(tmp_path, "add_up"))
-    assert check(tmp_path, capsys, "use_it")[0] == 0
-
-
 def test_a_broken_check_is_the_exercises_fault(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 3, and no note: that was no verdict."""
     checks = course / "reference" / "ch1_numbers" / "add_up" / "checks.py"

@@ -22,7 +22,7 @@ class Evidence:
     """Hold what every submission of one exercise did, each result with its seed."""
 
     starter: tuple[tuple[int, ExerciseResult], ...]  # first with the seed that a student's `check` uses
-    right: tuple[tuple[int, ExerciseResult], ...]  # the reference and every file of right/, with every seed
+    right: tuple[tuple[int, ExerciseResult], ...]  # the reference with every seed, each file of right/ with its own
     wrong: tuple[tuple[int, ExerciseResult], ...]
 
     @property
@@ -31,16 +31,25 @@ class Evidence:
         return self.starter[0][1]
 
 
-def gather(exercise: Exercise, launcher: Launcher, students_seed: int, seeds: tuple[int, ...]) -> Evidence:
-    """Run every submission of an exercise: what shall pass with all the seeds, what shall fail with the first."""
+def gather(
+    exercise: Exercise, launcher: Launcher, students_seed: int, seeds: tuple[int, ...], *, thorough: bool = False
+) -> Evidence:
+    """Run every submission of an exercise: the reference with all the seeds, what shall fail with the first.
+
+    Each right repair has a seed of its own, so that the checks meet as many seeds as there are repairs; `thorough` runs
+    it with all the seeds as well.
+    """
 
     def outcome(path: Path, seed: int) -> tuple[int, ExerciseResult]:
         return seed, runner.run(Submission(exercise, path), launcher, seed)
 
-    right = (exercise.reference_path, *repairs(exercise, "right"))
+    right = repairs(exercise, "right")
+    passing = [(exercise.reference_path, seed) for seed in seeds]
+    passing += [(path, catalog.exercise_seed(path.stem, seeds[0])) for path in right]
+    passing += [(path, seed) for path in right for seed in seeds if thorough]
     return Evidence(
         starter=tuple(outcome(exercise.starter_path, seed) for seed in (students_seed, seeds[0])),
-        right=tuple(outcome(path, seed) for path in right for seed in seeds),
+        right=tuple(outcome(*each) for each in passing),
         wrong=tuple(outcome(path, seeds[0]) for path in repairs(exercise, "wrong")),
     )
 
@@ -57,7 +66,7 @@ def starter_fails(evidence: Evidence) -> Iterator[Problem]:
 
 
 def right_repairs_pass(evidence: Evidence) -> Iterator[Problem]:
-    """The reference and every right repair pass with every seed."""
+    """The reference and every right repair pass, whatever the seed."""
     for seed, result in evidence.right:
         if result.outcome is not Outcome.PASSED:
             yield Problem(result.submission.path, 1, f"{told(result, seed)}; a right repair must pass")

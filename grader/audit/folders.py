@@ -38,7 +38,9 @@ def name_is_free(exercise: Exercise) -> Iterator[Problem]:
 
 def halves_are_complete(exercise: Exercise) -> Iterator[Problem]:
     """Each half holds the files it must, and none that nobody knows."""
-    yield from _compare(exercise.student_dir, must={"README.md", "exercise.toml", exercise.starter_path.name})
+    yield from _compare(
+        exercise.student_dir, must={"README.md", "exercise.toml", exercise.starter_path.name, *exercise.data}
+    )
     must = {"checks.py", "mechanism.toml", "first_output.txt", "first_report.txt", "notes.md", "right", "wrong"}
     yield from _compare(
         exercise.reference_dir, must={*must, exercise.reference_path.name}, may={"held_out.py", "harness.py"}

@@ -5,10 +5,14 @@ Neither holds seed, level or seconds: they are of the run, not of the exercise.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from grader import catalog
 from grader.audit.problem import Problem, lines_of
 from grader.records import Exercise, ExerciseResult
 from grader.report import text
@@ -23,6 +27,20 @@ def golden_texts(exercise: Exercise, first_report: ExerciseResult, printed: str)
         exercise.reference_dir / "first_output.txt": printed.rstrip() + "\n",
         exercise.reference_dir / "first_report.txt": text.render(first_report).rstrip() + "\n",
     }
+
+
+@contextmanager
+def as_reached(exercise: Exercise) -> Iterator[Path]:
+    """Yield the folder of an exercise as a student has it who comes to it: what it uses is repaired."""
+    if not exercise.uses:
+        yield exercise.student_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="ranklings-") as course:
+        for path in catalog.used_paths(exercise).values():
+            folder = Path(course, path.parents[1].name, path.stem)
+            folder.mkdir(parents=True)
+            shutil.copy(path, folder)
+        yield shutil.copytree(exercise.student_dir, Path(course, exercise.student_dir.parent.name, exercise.slug))
 
 
 def printed_by(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:

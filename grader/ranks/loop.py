@@ -118,7 +118,9 @@ class Rank:
         return True
 
     def load(self) -> None:
-        """Import the submission, then the harness."""
+        """Import what the submission uses, the submission, then the harness."""
+        for name, path in self.start["used"].items():
+            loading.load(name, path)
         self.modules["submission"] = loading.load(self.start["name"], self.start["submission"])
         if self.start["harness"] is not None:
             self.modules["harness"] = loading.load("harness", self.start["harness"])
@@ -135,7 +137,7 @@ class Rank:
         backend = self.backend()
         if backend is not None:
             backend.leave()
-        for name in (self.start["name"], "harness"):
+        for name in (*self.start["used"], self.start["name"], "harness"):
             sys.modules.pop(name, None)
 
     def backend(self) -> Any:

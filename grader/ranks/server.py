@@ -14,7 +14,7 @@ import socket
 import sys
 from pathlib import Path
 
-from grader.ranks import monitor
+from grader.ranks import monitor, warm
 from grader.ranks.order import Order
 from grader.ranks.settling import Serve, find_serve, import_modules
 from grader.ranks.status import Status
@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> None:
 def import_before_forking(names: list[str]) -> None:
     """Import, and refuse to go on with more than one thread; keep the garbage collector off what is shared."""
     import_modules(names)
+    warm.warm_up()
     threads = list(Path("/proc/self/task").iterdir())
     if len(threads) > 1:
         raise RuntimeError(f"Importing {', '.join(names)} started {len(threads) - 1} threads, so it cannot be forked.")

@@ -38,6 +38,7 @@ class Task:
     file: Path  # its exercise.toml
     seeds: tuple[int, ...]
     update: bool
+    thorough: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     cores = os.cpu_count() or 1
     parser.add_argument("--jobs", type=int, default=cores, metavar="N", help="audit N exercises at a time")
     parser.add_argument("--update", action="store_true", help="write the golden files anew")
+    parser.add_argument("--thorough", action="store_true", help="run every right repair with every seed")
     parser.add_argument("--mutate", action="store_true", help="list changes to the reference that no check notices")
 
 
 def run(arguments: argparse.Namespace, root: Path) -> int:
     """Print one line a problem and return 3 if there is one, else 0."""
     seeds = tuple(secrets.randbelow(2**31) for _ in range(SEEDS))
-    tasks = [Task(root, file, seeds, arguments.update) for file in _files(root, arguments.slugs)]
+    tasks = [Task(root, file, seeds, arguments.update, arguments.thorough) for file in _files(root, arguments.slugs)]
     whole = [] if arguments.slugs or arguments.mutate else [_course(root)]
     problems: set[Problem] = set()
     for finding in chain(whole, _each(_mutate if arguments.mutate else _prove, tasks, max(1, arguments.jobs))):
@@ -113,11 +115,13 @@ def _prove(task: Task) -> Finding:
 def _run(exercise: Exercise, task: Task) -> Finding:
     """Run all that can be run of an exercise, write the golden files if asked to, and return what is wrong."""
     try:
-        evidence = gather(exercise, _launcher(), catalog.exercise_seed(exercise.slug, DEFAULT_SEED), task.seeds)
+        students_seed = catalog.exercise_seed(exercise.slug, DEFAULT_SEED)
+        evidence = gather(exercise, _launcher(), students_seed, task.seeds, thorough=task.thorough)
         faults = prove.faults_in_runs(evidence)
     except BrokenExercise as error:
         return Finding((Problem.of(error, task.root),))
-    printed = golden.printed_by(command(exercise), exercise.student_dir, environment())
+    with golden.as_reached(exercise) as folder:
+        printed = golden.printed_by(command(exercise), folder, environment())
     texts = golden.golden_texts(exercise, evidence.first_report, printed)
     rewritten = golden.rewrite(texts) if task.update else []
     words = tuple(f"wrote {path.relative_to(task.root).as_posix()}" for path in rewritten)

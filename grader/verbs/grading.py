@@ -56,7 +56,7 @@ def open_grader(
 
 def grade(exercise: Exercise, launcher: Launcher, seed: int, tell: Tell) -> Graded:
     """Grade the student's file of one exercise; what is wrong with the exercise or the grader is its ERROR."""
-    submission = Submission(exercise, exercise.starter_path)
+    submission = Submission(exercise, exercise.starter_path, exercise.student_dir.parents[1])
     seed = catalog.exercise_seed(exercise.slug, seed)
     try:
         result = runner.run(submission, launcher, seed, progress=lambda words: tell(f"{exercise.slug}: {words}"))

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     for folder in begin(root, slug, arguments.chapter, arguments.title or slug.replace("_", " ").capitalize()):
         print(f"made {folder.relative_to(root).as_posix()}/")
     print(f"again: nox -s audit -- {slug} --update        what is left to write:", flush=True)
-    audit.run(argparse.Namespace(slugs=[slug], jobs=1, update=True, mutate=False), root)
+    audit.run(argparse.Namespace(slugs=[slug], jobs=1, update=True, thorough=False, mutate=False), root)
     return 0
 
 
