@@ -161,7 +161,7 @@ def schedule(
     waits: Mapping[int, tuple[float, str]] | None = None,
 ) -> str:
     """Return a Gantt chart; `waits` says from when on a row stands for ever, and what for."""
-    left, top, tall = 74, 26, 30
+    left, top, tall = 24 + max(map(len, rows), default=0) * 7, 26, 30
     last = end or max((block.end for block in blocks), default=1.0) or 1.0
     room = 0 if not waits else 176
     x = Scale(0, last, left, WIDTH - 14 - room)

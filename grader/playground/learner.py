@@ -6,10 +6,10 @@ import atexit
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from grader import catalog, files_in, runner
+from grader import catalog, files_in
 from grader.errors import GraderError, RefusedFile, StudentFailure
 from grader.launch import Launcher, open_launcher
 from grader.records import Exercise
@@ -53,7 +53,7 @@ def ask(exercise: Exercise, question: Ask, key: object) -> Answer:
 
 def _run(exercise: Exercise, source: bytes, question: Ask) -> Answer:
     try:
-        student = runner.student_of(exercise, source, _launcher(), catalog.exercise_seed(exercise.slug, SEED))
+        student = _student(exercise, source)
     except GraderError as error:
         return Answer(sentence=str(error))
     try:
@@ -66,6 +66,14 @@ def _run(exercise: Exercise, source: bytes, question: Ask) -> Answer:
         return Answer(sentence=OTHER_FORM)
     finally:
         student.close()
+
+
+def _student(exercise: Exercise, source: bytes) -> Student:
+    """Return what runs the file beside the exercise's harness, as `check` does."""
+    preload = {*exercise.preload, *catalog.imports_of(source.decode("utf-8", "replace"))}
+    harness = exercise.harness_path.read_bytes() if exercise.harness_path.exists() else None
+    prepared = replace(exercise, preload=tuple(sorted(preload)))
+    return Student(prepared, source, harness, _launcher(), catalog.exercise_seed(exercise.slug, SEED))
 
 
 @functools.cache

@@ -156,6 +156,7 @@ def _navigation(page: Page) -> str:
     chapters = [
         f"<strong>chapter {n}</strong>" if n == mine else f'<a href="../ch{n}/">chapter {n}</a>' for n in numbers
     ]
+    chapters.append('<a href="../trace">timeline of a run</a>')
     return _bar("chapters", chapters) + _bar("panels", links)
 
 

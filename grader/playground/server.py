@@ -13,6 +13,7 @@ from typing import Any
 
 from grader import catalog
 from grader.errors import UsageError
+from grader.playground import timeline
 from grader.playground.theme import STYLE
 
 HOST, PORT = "127.0.0.1", 2718
@@ -30,7 +31,12 @@ function plainLabels(root) {
 }
 setInterval(() => plainLabels(document), 700);
 </script>"""
-CSP = "default-src 'none'; style-src 'unsafe-inline'"
+CSP = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"
+FORM = """<h1>Timeline of a run</h1>
+<p>What the ranks said to each other, from a file that <code>nox -s check -- SLUG --trace trace.json</code> wrote.
+The same file opens in Perfetto and in <code>chrome://tracing</code>.</p>
+<form method="post" enctype="multipart/form-data"><p><label>Trace <input type="file" name="trace" required></label>
+<button>Draw</button></p></form>"""
 
 
 def chapters(root: Path) -> dict[int, Path]:
@@ -66,6 +72,7 @@ def listen(port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # from now on a browser waits until the pages are there
     except OSError as error:
         listening.close()
         raise UsageError(
@@ -87,6 +94,7 @@ def build(root: Path, chapter: int, port: int) -> Any:
     routes = [
         Route("/", lambda _request: RedirectResponse(f"/ch{chapter}/")),
         Route("/exercise/{slug}", lambda request: readme(root, request.path_params["slug"])),
+        Route("/trace", trace, methods=["GET", "POST"]),
         Mount("/", builder.build()),
     ]
     return only_from_here(Starlette(routes=routes), (f"{HOST}:{port}", f"localhost:{port}"))
@@ -104,8 +112,25 @@ def readme(root: Path, slug: str) -> Any:
     writer = Markdown(extensions=["tables", "fenced_code", "sane_lists"])
     writer.preprocessors.deregister("html_block")
     writer.inlinePatterns.deregister("html")
-    head = f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{slug}</title>'
-    body = f'<body class="pg-page"><main class="pg">{writer.convert(text)}</main></body>'
+    return plain_page(slug, writer.convert(text))
+
+
+async def trace(request: Any) -> Any:
+    """Draw the trace that was handed in, after a form for the next one."""
+    drawn = ""
+    if request.method == "POST":
+        async with request.form(max_files=1, max_fields=1, max_part_size=timeline.MOST_BYTES) as form:
+            file = form.get("trace")
+            drawn = timeline.page(timeline.read(await file.read()) if hasattr(file, "read") else "Choose a file first.")
+    return plain_page("Timeline of a run", FORM + drawn)
+
+
+def plain_page(title: str, content: str) -> Any:
+    """Return a page in our style that may run no script and load nothing."""
+    from starlette.responses import HTMLResponse
+
+    head = f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{title}</title>'
+    body = f'<body class="pg-page"><main class="pg">{content}</main></body>'
     page = f'<!doctype html><html lang="en"><head>{head}<style>{STYLE}</style></head>{body}</html>'
     return HTMLResponse(page, headers={"Content-Security-Policy": CSP})
 

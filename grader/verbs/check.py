@@ -30,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--github", action="store_true", help="write annotations, points and a summary for GitHub Actions"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="draw the inputs of the checks from this seed")
+    parser.add_argument(
+        "--trace", type=Path, metavar="F", help="write to F what the ranks said to each other, for chrome://tracing"
+    )
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="grade N exercises at a time")
 
 
@@ -38,11 +41,15 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     course = catalog.load_course(root)
     if not course:
         raise BrokenExercise("exercises:1: there is no exercise here. Get a complete copy of the course.")
-    request = Request(tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs)
+    request = Request(
+        tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs, trace=arguments.trace is not None
+    )
     chosen = catalog.select(course, request.slugs) if request.slugs else course
     screen = Screen(sys.stdout, sys.stderr)
     with _harmless_to_github(screen, arguments.github):
-        report, interrupted = _grade_all(request, chosen, course, screen, _Files(arguments.json, arguments.junit))
+        report, interrupted = _grade_all(
+            request, chosen, course, screen, _Files(arguments.json, arguments.junit, arguments.trace)
+        )
         screen.show(_last_lines(report, interrupted, screen.look))
     if arguments.github:
         from grader.report import github
@@ -92,8 +99,8 @@ def _grade_all(
 class _Files:
     """Write the report where it was asked for, again after every exercise, so that it is always complete."""
 
-    def __init__(self, json: Path | None, junit: Path | None) -> None:
-        self.json, self.junit = json, junit
+    def __init__(self, json: Path | None, junit: Path | None, trace: Path | None) -> None:
+        self.json, self.junit, self.trace = json, junit, trace
 
     def write(self, report: Report) -> None:
         if self.json:
@@ -102,6 +109,10 @@ class _Files:
             from grader.report import junit
 
             junit.write(report, self.junit)
+        if self.trace:
+            from grader.report import trace
+
+            trace.write(report, self.trace)
 
 
 class _Tally:
