@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -175,3 +176,14 @@ def test_pages_hold_no_formula_of_the_truth(app: Path) -> None:
     source = app.read_text("utf-8")
     assert "reference" not in source
     assert not re.search(r"truth\.py|open_truth", source)
+
+
+@every_panel
+def test_the_exercise_leads_to_its_panel_with_the_controls_set(panel: Panel, truth: Truth) -> None:
+    assert truth
+    text = (COURSE[panel.exercise].student_dir / "README.md").read_text("utf-8")
+    (link,) = re.findall(r"\((http://127\.0\.0\.1:\d+/[^)]*)\)", text)
+    address = dict(parse_qsl(urlsplit(link).query))
+    assert address.pop("panel") == panel.name
+    assert address.keys() == panel.first.keys()
+    assert panel.settings(address) == panel.asked

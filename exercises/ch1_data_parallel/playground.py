@@ -376,14 +376,8 @@ A gradient that is eight times too large is a learning rate that nobody set. Wit
 def _():
     page = Page(__file__, panels())
     question, controls, saved = page.question(), page.controls(), page.saved()
-    page.head()
+    page.head(question)
     return controls, page, question, saved
-
-
-@app.cell
-def _(question):
-    question
-    return
 
 
 @app.cell
@@ -403,7 +397,3 @@ def _(controls, page, verdict):
 def _(controls, page, saved, verdict):
     page.picture(controls.value, verdict, saved)
     return
-
-
-if __name__ == "__main__":
-    app.run()

@@ -113,14 +113,8 @@ and [a small one](?panel=layer&tokens=2048&hidden=1024&node=8&inside_gb_per_s=30
 def _():
     page = Page(__file__, panels())
     question, controls, saved = page.question(), page.controls(), page.saved()
-    page.head()
+    page.head(question)
     return controls, page, question, saved
-
-
-@app.cell
-def _(question):
-    question
-    return
 
 
 @app.cell
@@ -140,7 +134,3 @@ def _(controls, page, verdict):
 def _(controls, page, saved, verdict):
     page.picture(controls.value, verdict, saved)
     return
-
-
-if __name__ == "__main__":
-    app.run()

@@ -171,14 +171,8 @@ what becomes shorter, what flatter? And what happens when 1F1B
 def _():
     page = Page(__file__, panels())
     question, controls, saved = page.question(), page.controls(), page.saved()
-    page.head()
+    page.head(question)
     return controls, page, question, saved
-
-
-@app.cell
-def _(question):
-    question
-    return
 
 
 @app.cell
@@ -198,7 +192,3 @@ def _(controls, page, verdict):
 def _(controls, page, saved, verdict):
     page.picture(controls.value, verdict, saved)
     return
-
-
-if __name__ == "__main__":
-    app.run()

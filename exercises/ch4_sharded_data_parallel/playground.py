@@ -143,14 +143,8 @@ and no stage of ZeRO helps; then recompute.
 def _():
     page = Page(__file__, panels())
     question, controls, saved = page.question(), page.controls(), page.saved()
-    page.head()
+    page.head(question)
     return controls, page, question, saved
-
-
-@app.cell
-def _(question):
-    question
-    return
 
 
 @app.cell
@@ -170,7 +164,3 @@ def _(controls, page, verdict):
 def _(controls, page, saved, verdict):
     page.picture(controls.value, verdict, saved)
     return
-
-
-if __name__ == "__main__":
-    app.run()

@@ -9,8 +9,6 @@ import marimo
 app = marimo.App(width="medium", app_title="Ranklings: scaling and strategy")
 
 with app.setup:
-    from math import log10
-
     from grader.playground import (
         Axis,
         Bar,
@@ -201,13 +199,13 @@ it matter which digits of the law one has? Try
 """,
         controls=(
             Choice("law", "constants", LAWS, LAWS[0]),
-            Slider("budget", "compute, as a power of ten", "log10 FLOPs", 23.76, 17, 27, 0.02),
+            Slider("budget", "compute, as a power of ten", "log10 FLOPs", 23.76, 17, 27, 0.01),
             Slider("size", "my size, as a power of ten", "log10 parameters", 10.8, 7, 13, 0.05),
         ),
         question=Question(
-            "Chinchilla's budget was 5.76e23 FLOPs. How many tokens a parameter are best, by the law with the constants that "
+            "Chinchilla's budget was 10^23.76 FLOPs, 5.76e23. How many tokens a parameter are best, by the law with the constants that "
             "its paper prints?",
-            unit="tokens", answer=lambda truth: truth["ratio"], at={"budget": log10(5.76e23)}, quantity="tokens per parameter",
+            unit="tokens", answer=lambda truth: truth["ratio"], at={}, quantity="tokens per parameter",
         ),
         truth="scaling", draw=draw_scaling, yours=your_plan, yours_needs=("law", "budget"),
         yours_is="what your `optimal` and `tokens_per_parameter` say",
@@ -248,14 +246,8 @@ rows of Megatron-LM's table and Llama 3. What moves the bright spot: memory, nod
 def _():
     page = Page(__file__, panels())
     question, controls, saved = page.question(), page.controls(), page.saved()
-    page.head()
+    page.head(question)
     return controls, page, question, saved
-
-
-@app.cell
-def _(question):
-    question
-    return
 
 
 @app.cell
@@ -275,7 +267,3 @@ def _(controls, page, verdict):
 def _(controls, page, saved, verdict):
     page.picture(controls.value, verdict, saved)
     return
-
-
-if __name__ == "__main__":
-    app.run()

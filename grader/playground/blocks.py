@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from grader.playground.drawing import WIDTH, Format, Frame, Scale, figure, number, tag, text
@@ -114,7 +115,7 @@ def grid(
 
 def _cell(cell: Cell, box: Mapping[str, Any]) -> str:
     x, y, width, height = box["x"], box["y"], box["width"], box["height"]
-    hint = tag("title", cell.words) if cell.words else ""
+    hint = tag("title", escape(cell.words)) if cell.words else ""
     if cell.strength is None:
         drawn = tag("rect", hint, **box, rx=4, class_="pg-box pg-none")
         drawn += tag(
@@ -184,7 +185,7 @@ def _block(block: Block, x: Scale, y: float, tall: float) -> str:
     width = max(0.6, x(block.end) - x(block.start))
     drawn = tag(
         "rect",
-        tag("title", block.words or block.label),
+        tag("title", escape(block.words or block.label)),
         x=x(block.start),
         y=y,
         width=width,

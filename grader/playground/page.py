@@ -38,12 +38,11 @@ class Page:
 
     # --- the cells ----------------------------------------------------------------------------------------------------
 
-    def head(self) -> Any:
-        """Return the links to all panels, and the panel's story."""
+    def head(self, question: Any) -> Any:
+        """Return the links to all panels, the panel's story, and below them the question."""
         story = mo.md(self.panel.story).text
-        return html(
-            STYLE_TAG, _navigation(self), f"<h1>{escape(self.panel.title)}</h1>", story, _exercise_link(self.exercise)
-        )
+        title, link = f"<h1>{escape(self.panel.title)}</h1>", _exercise_link(self.exercise)
+        return mo.vstack([html(STYLE_TAG, _navigation(self), title, story, link), question])
 
     def question(self) -> Any:
         """Return the form that asks for a guess and a reason."""
