@@ -98,6 +98,12 @@ def reset(session: nox.Session) -> None:
 
 
 @student
+def playground(session: nox.Session) -> None:
+    """Open the interactive pages: nox -s playground -- [CHAPTER]."""
+    grader(session, "playground", environment="playground")
+
+
+@student
 def doctor(session: nox.Session) -> None:
     """Say what this machine offers and what it lacks."""
     grader(session, "doctor")
@@ -128,6 +134,12 @@ def audit(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests of the grader itself: nox -s tests -- [PYTEST ARGS]."""
     session.run(python_of(session, "develop"), "-m", "pytest", *session.posargs, log=False)
+
+
+@maintainer
+def browser(session: nox.Session) -> None:
+    """Try the interactive pages in a real browser: nox -s browser -- [PYTEST ARGS]."""
+    session.run(python_of(session, "develop"), "-m", "pytest", "browser", *session.posargs, log=False)
 
 
 @maintainer

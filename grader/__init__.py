@@ -35,6 +35,7 @@ The modules, in the one order in which they may import each other (each only fro
     session       one pytest session over one file of checks
     runner        an exercise and a submission in, results out
     report        results as text, JSON, JUnit and workflow commands
+    playground    the interactive pages: guess, then see truth and own curve
     audit         prove an exercise
     release       the students' copy: written, brought up to date, packed for other services
     verbs         one module a verb of the command line

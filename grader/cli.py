@@ -25,6 +25,7 @@ VERBS = {
     "explain": "once an exercise passes: name what was wrong, then read the explanation",
     "quiz": "take a chapter's knowledge check: ten questions, an explanation after each answer",
     "reset": "get the original starter back; your file is kept beside it",
+    "playground": "open the interactive pages: guess, then see the truth and your own curve",
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
     "release": "write the students' copy, bring one up to date, pack it for Gradescope or Classroom 50",
@@ -87,7 +88,7 @@ def _verbs() -> dict[str, str]:
 
 
 def _help() -> str:
-    lines = [f"  {name:<9}{what}" for name, what in _verbs().items()]
+    lines = [f"  {name:<12}{what}" for name, what in _verbs().items()]
     return "\n".join(
         ["usage: python -m grader VERB [ARGS]      or: nox -s VERB -- [ARGS]", "", *lines, "", "VERB --help says more."]
     )

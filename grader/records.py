@@ -130,6 +130,7 @@ class Request:
     all: bool = False
     seed: int | None = None
     jobs: int = 1
+    trace: bool = False
     required_level: Level = Level.B0
 
 
@@ -171,7 +172,8 @@ class Call:
 
     `payload_bytes` is what this rank contributed (for `recv`, what it received); `ring_bytes` what a ring algorithm
     would have made it send. `depth` is the number of messages in the longest chain of dependent messages that ends
-    here, `start_s` and `end_s` are virtual seconds; all three only on the simulated network.
+    here, only on the simulated network. Seconds are virtual there; on gloo they are those since the first operation
+    of the run, as the trusted process saw the rank begin and end.
     """
 
     sequence: int  # of this rank, from 0
@@ -187,6 +189,16 @@ class Call:
     start_s: float = 0.0
     end_s: float = 0.0
     completed: bool = False
+    posted_s: float = 0.0  # when the rank called it
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Hold what the ranks of one run said to each other: the calls of each, in rank order."""
+
+    function: str
+    transport: Transport
+    calls: tuple[tuple[Call, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -284,6 +296,7 @@ class CheckResult:
     output: str = ""  # what the submission printed during the check, raw
     seconds: float = 0.0
     line: int = 0  # of the submission, where it raised or waited; 0 if unknown
+    talks: tuple[Talk, ...] = ()  # where a trace was asked for
 
     @property
     def hint(self) -> str:

@@ -20,10 +20,12 @@ def run(
     *,
     stop_at_first: bool = True,
     progress: Progress = tell_nobody,
+    trace: bool = False,
 ) -> ExerciseResult:
     """Run the checks of an exercise against a submission, in the order of the file, up to the first that fails.
 
-    The submission's file is read here and runs elsewhere. Raises BrokenExercise or GraderError for what is ours.
+    The submission's file is read here and runs elsewhere. `trace` keeps what the ranks said to each other.
+    Raises BrokenExercise or GraderError for what is ours.
     """
     begun = time.monotonic()
     promises = catalog.promises(submission.exercise)
@@ -35,6 +37,8 @@ def run(
         not_run = tuple(CheckResult(promise, Outcome.NOT_RUN) for promise in promises)
         return ExerciseResult(submission, Outcome.FAILED, not_run, str(refusal))
     checks = run_source(submission, source, used, launcher, seed, promises, stop_at_first, progress)
+    if not trace:
+        checks = tuple(replace(check, talks=()) for check in checks)
     return ExerciseResult(submission, outcome_of(checks), checks, seconds=round(time.monotonic() - begun, 3))
 
 

@@ -114,7 +114,10 @@ class Collector:
         if isinstance(error, StudentFailure):
             output, line = error.output, error.line or 0
         seconds = time.monotonic() - self.started_s.get(name, time.monotonic())
-        self.results[name] = CheckResult(self.promises[name], outcome, message, output, round(seconds, 3), line)
+        talks = tuple(student.talks) if student is not None else ()
+        self.results[name] = CheckResult(
+            self.promises[name], outcome, message, output, round(seconds, 3), line, talks=talks
+        )
 
 
 def judge(error: BaseException | None, student: Student | None) -> tuple[Outcome, str]:

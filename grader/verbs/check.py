@@ -38,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--classroom50", type=Path, metavar="F", help="write the report to F as Classroom 50 reads it")
     parser.add_argument("--submission", type=Path, metavar="DIR", help="check the files in DIR, and leave no notes")
     parser.add_argument("--seed", type=int, metavar="N", help="draw the inputs of the checks from this seed")
+    parser.add_argument(
+        "--trace", type=Path, metavar="F", help="write to F what the ranks said to each other, for chrome://tracing"
+    )
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="grade N exercises at a time")
 
 
@@ -48,7 +51,9 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
         raise BrokenExercise("exercises:1: there is no exercise here. Get a complete copy of the course.")
     if arguments.submission:
         course = handed_in(course, arguments.submission)
-    request = Request(tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs)
+    request = Request(
+        tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs, trace=arguments.trace is not None
+    )
     chosen = catalog.select(course, request.slugs) if request.slugs else course
     screen = Screen(sys.stdout, sys.stderr)
     files = _Files(arguments, chosen)
@@ -125,6 +130,10 @@ class _Files:
             from grader.report import junit
 
             junit.write(report, asked.junit)
+        if asked.trace:
+            from grader.report import trace
+
+            trace.write(report, asked.trace)
         if asked.gradescope:
             from grader.report import gradescope
 
