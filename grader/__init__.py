@@ -31,6 +31,7 @@ The modules, in the one order in which they may import each other (each only fro
     runner        an exercise and a submission in, results out
     report        results as text, JSON, JUnit and workflow commands
     audit         prove an exercise
+    classroom     grade a class: hand-ins in, one result for each student and exercise out, whatever happens
     verbs         one module a verb of the command line
     cli           read the command line, run one verb
     __main__      python -m grader

@@ -102,9 +102,9 @@ def select(course: Sequence[Exercise], slugs: Sequence[str]) -> tuple[Exercise, 
     return tuple(exercise for exercise in course if exercise.slug in wanted)
 
 
-def promises(exercise: Exercise) -> tuple[Promise, ...]:
-    """Return what each check says of itself, in teaching order, read from `checks.py` without importing it."""
-    file = exercise.checks_path
+def promises(exercise: Exercise, file: Path | None = None) -> tuple[Promise, ...]:
+    """Return what each check says of itself, in teaching order, read and not imported from `checks.py` or `file`."""
+    file = file or exercise.checks_path
     found = tuple(
         _promise(node, file)
         for node in parse(file).body

@@ -24,6 +24,7 @@ VERBS = {
     "quiz": "take a chapter's knowledge check: ten questions, an explanation after each answer",
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
+    "grade": "grade a class: a folder of cloned repositories or archives in, grades, feedback and a report out",
     "audit": "prove exercises: starters fail where they should, right repairs pass, wrong ones are caught",
 }
 

@@ -92,6 +92,11 @@ class Exercise:
         return self.reference_dir / "checks.py"
 
     @property
+    def held_out_path(self) -> Path:
+        """Name the file of checks that are never released; it need not exist."""
+        return self.reference_dir / "held_out.py"
+
+    @property
     def harness_path(self) -> Path:
         """Name the public file that may run beside a submission; it need not exist."""
         return self.reference_dir / "harness.py"
