@@ -272,6 +272,7 @@ class CheckResult:
     output: str = ""  # what the submission printed during the check, raw
     seconds: float = 0.0
     line: int = 0  # of the submission, where it raised or waited; 0 if unknown
+    kind: str = ""  # how a run failed: raised, died, timeout, deadlock, ...; "" for a wrong value
 
     @property
     def hint(self) -> str:

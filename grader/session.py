@@ -94,11 +94,11 @@ class Collector:
         student = self.students.get(name)
         outcome, message = judge(error, student) if in_check else (Outcome.ERROR, f"{type(error).__name__}: {error}")
         output = student.outputs[-1] if student is not None and student.outputs else ""
-        line = 0
+        line, kind = 0, ""
         if isinstance(error, StudentFailure):
-            output, line = error.output, error.line or 0
+            output, line, kind = error.output, error.line or 0, error.kind
         seconds = time.monotonic() - self.started_s.get(name, time.monotonic())
-        self.results[name] = CheckResult(self.promises[name], outcome, message, output, round(seconds, 3), line)
+        self.results[name] = CheckResult(self.promises[name], outcome, message, output, round(seconds, 3), line, kind)
 
 
 def judge(error: BaseException | None, student: Student | None) -> tuple[Outcome, str]:
