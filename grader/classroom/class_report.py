@@ -125,7 +125,7 @@ def context_of(marks: ClassMarks, remarks: Sequence[str]) -> dict[str, object]:
         "checks": {exercise.slug: _check_rows(place, marks) for place, exercise in enumerate(marks.exercises)},
         "rows": rows,
         "legend": [(standing, COLOURS[standing]) for standing in Standing if standings[standing]],
-        "median": statistics.median(points) if points else 0,
+        "median": f"{statistics.median(points):g}",
         "repaired_percent": round(100 * standings[Standing.REPAIRED] / max(1, len(everything))),
         "recognised": standings[Standing.KNOWN],
         "wrong": standings[Standing.KNOWN] + standings[Standing.WRONG],

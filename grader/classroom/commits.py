@@ -61,13 +61,13 @@ def commit_of(root: Path) -> str:
 def dates_of(root: Path, commit: str, files: Iterable[str]) -> dict[str, int]:
     """Return for each file when it last changed on the way to this commit, in seconds since 1970.
 
-    Of a file that the log does not tell (a shallow clone, a long history) it is the date of the commit itself.
+    Of a file that the log does not tell (of a long history) it is the date of the newest commit.
     """
     if not commit or not (root / ".git" / "objects").is_dir():
         return {}
     found: dict[str, int] = {}
     newest = time_s = 0
-    for line in _log(root / ".git" / "objects", commit):
+    for line in _log(root / ".git" / "objects", commit, _shallow(root)):
         if line.startswith("@") and line[1:].isdecimal():
             time_s = int(line[1:])
             newest = newest or time_s
@@ -85,13 +85,22 @@ def _resolved(root: Path, ref: str) -> str:
     return name if OBJECT_NAME.fullmatch(name) else ""
 
 
+def _shallow(root: Path) -> str:
+    """Return where a shallow clone's history ends, so that git does not look for what lies before."""
+    try:
+        lines = read_regular(root, ".git/shallow", MAX_PACKED_REFS_BYTES).decode("utf-8", "replace").split("\n")
+    except RefusedFile:
+        return ""
+    return "".join(f"{line}\n" for line in lines if OBJECT_NAME.fullmatch(line))
+
+
 def _line(root: Path, name: str) -> str:
     return read_regular(root, name, 1024).decode("utf-8", "replace").strip()
 
 
-def _log(objects: Path, commit: str) -> Iterator[str]:
+def _log(objects: Path, commit: str, shallow: str) -> Iterator[str]:
     """Yield the lines of the commit's log, as far as they can be had in time and space."""
-    with _empty_repository(objects, "sha256" if len(commit) == 64 else "sha1") as environment:
+    with _empty_repository(objects, "sha256" if len(commit) == 64 else "sha1", shallow) as environment:
         command = ["git", *LOG, commit, "--"]
         pipe = subprocess.PIPE
         with subprocess.Popen(
@@ -107,12 +116,14 @@ def _log(objects: Path, commit: str) -> Iterator[str]:
 
 
 @contextmanager
-def _empty_repository(objects: Path, object_format: str) -> Iterator[dict[str, str]]:
+def _empty_repository(objects: Path, object_format: str, shallow: str) -> Iterator[dict[str, str]]:
     """Make a repository of ours and yield the environment in which git takes its objects from elsewhere."""
     with tempfile.TemporaryDirectory(prefix="ranklings-git-") as folder:
         for name in ("objects", "refs"):
             Path(folder, name).mkdir()
         Path(folder, "HEAD").write_text("ref: refs/heads/none\n", encoding="utf-8")
+        if shallow:
+            Path(folder, "shallow").write_text(shallow, encoding="utf-8")
         Path(folder, "config").write_text(CONFIG.format(format=object_format), encoding="utf-8")
         places = {"GIT_DIR": folder, "GIT_OBJECT_DIRECTORY": str(objects.absolute()), "HOME": folder}
         yield {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **places}

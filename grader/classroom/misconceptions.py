@@ -22,9 +22,8 @@ def signature(verdict: Verdict) -> tuple[Signature, str] | None:
     first = verdict.result.first_failure
     if first is None or first.outcome is not Outcome.FAILED:
         return None
-    return tuple((check.promise.name, check.outcome) for check in verdict.result.checks), ACCIDENTAL.sub(
-        "", first.message
-    )
+    outcomes = tuple((check.promise.name, check.outcome) for check in verdict.result.checks)
+    return outcomes, ACCIDENTAL.sub("", first.message)
 
 
 def beliefs_by_signature(known: Sequence[tuple[str, Verdict]]) -> Mapping[tuple[Signature, str], str]:
@@ -33,7 +32,7 @@ def beliefs_by_signature(known: Sequence[tuple[str, Verdict]]) -> Mapping[tuple[
     for belief, verdict in known:
         if (way := signature(verdict)) is not None:
             found.setdefault(way, []).append(belief)
-    return {way: " Or: ".join(beliefs[:MOST_BELIEFS]) for way, beliefs in found.items()}
+    return {way: "\nor: ".join(beliefs[:MOST_BELIEFS]) for way, beliefs in found.items()}
 
 
 def recognise(verdict: Verdict, beliefs: Mapping[tuple[Signature, str], str]) -> str:

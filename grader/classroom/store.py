@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from grader.classroom.verdict import Json
+from grader.classroom.verdict import FORMAT, Json
 from grader.errors import UsageError
 from grader.records import Level
 
@@ -149,7 +149,7 @@ class Store:
 
 def key_of(slug: str, digest: str, seed: int, source: bytes) -> str:
     """Return the name under which the verdict on this content is kept."""
-    total = hashlib.sha256(f"{slug} {digest} {seed}\n".encode())
+    total = hashlib.sha256(f"{FORMAT} {slug} {digest} {seed}\n".encode())
     total.update(source)
     return total.hexdigest()
 

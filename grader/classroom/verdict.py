@@ -14,6 +14,7 @@ from grader.records import CheckResult, Exercise, ExerciseResult, Level, Outcome
 from grader.safe_text import clean, tail
 
 MOST_TIMEOUTS = 2  # a hand-in that hangs costs its class two limits, not one for each check
+FORMAT = 1  # of the JSON, and of what grading means: another number, and everything is graded again
 BUSY, MOST_PATIENCE, SAMPLE_S = 1.5, 10.0, 0.05
 MESSAGE_LIMIT, OUTPUT_LIMIT = 2000, 500
 
