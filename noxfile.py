@@ -131,6 +131,13 @@ def audit(session: nox.Session) -> None:
 
 
 @maintainer
+def grade(session: nox.Session) -> None:
+    """Grade a class: nox -s grade -- FOLDER; with --dask ADDRESS on a cluster."""
+    on_cluster = any(word.startswith("--dask") for word in session.posargs)
+    grader(session, "grade", environment="cluster" if on_cluster else "grade")
+
+
+@maintainer
 def tests(session: nox.Session) -> None:
     """Run the tests of the grader itself: nox -s tests -- [PYTEST ARGS]."""
     session.run(python_of(session, "develop"), "-m", "pytest", *session.posargs, log=False)

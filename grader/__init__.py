@@ -38,6 +38,7 @@ The modules, in the one order in which they may import each other (each only fro
     playground    the interactive pages: guess, then see truth and own curve
     audit         prove an exercise
     release       the students' copy: written, brought up to date, packed for other services
+    classroom     grade a class: hand-ins in, one result for each student and exercise out, whatever happens
     verbs         one module a verb of the command line
     cli           read the command line, run one verb
     __main__      python -m grader

@@ -115,9 +115,9 @@ def used_paths(exercise: Exercise, course_dir: Path | None = None) -> dict[str, 
     return {slug: folder / f"{slug}.py" for slug, folder in chapters.items()}
 
 
-def promises(exercise: Exercise) -> tuple[Promise, ...]:
-    """Return what each check says of itself, in teaching order, read from `checks.py` without importing it."""
-    file = exercise.checks_path
+def promises(exercise: Exercise, file: Path | None = None) -> tuple[Promise, ...]:
+    """Return what each check says of itself, in teaching order, read and not imported from `checks.py` or `file`."""
+    file = file or exercise.checks_path
     found = tuple(
         _promise(node, file)
         for node in parse(file).body

@@ -29,6 +29,7 @@ VERBS = {
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
     "release": "write the students' copy, bring one up to date, pack it for Gradescope or Classroom 50",
+    "grade": "grade a class: a folder of cloned repositories or archives in, grades, feedback and a report out",
     "audit": "prove exercises: starters fail where they should, right repairs pass, wrong ones are caught",
 }
 

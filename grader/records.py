@@ -108,6 +108,11 @@ class Exercise:
         return self.reference_dir / "checks.py"
 
     @property
+    def held_out_path(self) -> Path:
+        """Name the file of checks that are never released; it need not exist."""
+        return self.reference_dir / "held_out.py"
+
+    @property
     def harness_path(self) -> Path:
         """Name the public file that may run beside a submission; it need not exist."""
         return self.reference_dir / "harness.py"
@@ -296,6 +301,7 @@ class CheckResult:
     output: str = ""  # what the submission printed during the check, raw
     seconds: float = 0.0
     line: int = 0  # of the submission, where it raised or waited; 0 if unknown
+    kind: str = ""  # how a run failed: raised, died, timeout, deadlock, ...; "" for a wrong value
     talks: tuple[Talk, ...] = ()  # where a trace was asked for
 
     @property
