@@ -10,22 +10,22 @@ from grader.judging import RankResult, Student, assert_close, assert_equal, chec
 
 Array = np.ndarray[Any, Any]
 Weights = dict[str, Array]
-VOCABULARY, D_MODEL, N_HEADS, TOKENS, RATE, NO_CLIP = 12, 8, 4, 5, 0.5, 1e9
+COLUMNS, WIDTH, HEADS, TOKENS, RATE, NO_CLIP = 12, 8, 4, 5, 0.5, 1e9
 PARTS = {"gradients": "gradient of", "pieces": "its piece of"}
 BY_INPUTS, BY_OUTPUTS = {"out", "down"}, {"up", "head"}
 
 
 def weights(rng: np.random.Generator) -> Weights:
     """Draw a model with one layer, in float64."""
-    shapes = {"embedding": (VOCABULARY, D_MODEL), "place": (TOKENS, D_MODEL), "norm1_0": (D_MODEL,)}
-    shapes |= {"qkv_0": (3 * D_MODEL, D_MODEL), "out_0": (D_MODEL, D_MODEL), "norm2_0": (D_MODEL,)}
-    shapes |= {"up_0": (16, D_MODEL), "down_0": (D_MODEL, 16), "norm": (D_MODEL,), "head": (VOCABULARY, D_MODEL)}
+    shapes = {"embedding": (COLUMNS, WIDTH), "place": (TOKENS, WIDTH), "norm1_0": (WIDTH,)}
+    shapes |= {"qkv_0": (3 * WIDTH, WIDTH), "out_0": (WIDTH, WIDTH), "norm2_0": (WIDTH,)}
+    shapes |= {"up_0": (16, WIDTH), "down_0": (WIDTH, 16), "norm": (WIDTH,), "head": (COLUMNS, WIDTH)}
     return {name: rng.normal(size=shape) / 2 for name, shape in shapes.items()}
 
 
 def batches(rng: np.random.Generator, count: int, sequences: int = 2) -> list[tuple[Array, Array]]:
     """Draw `count` batches of (inputs, labels) [sequences, tokens]."""
-    tokens = rng.integers(VOCABULARY, size=(count, 2, sequences, TOKENS))
+    tokens = rng.integers(COLUMNS, size=(count, 2, sequences, TOKENS))
     return [(inputs, labels) for inputs, labels in tokens]
 
 
@@ -36,12 +36,12 @@ def loss_and_gradients(whole: Weights, inputs: Array, labels: Array) -> tuple[fl
 
     w = {name: torch.tensor(value, requires_grad=True) for name, value in whole.items()}
     x = w["embedding"][torch.from_numpy(inputs)] + w["place"]
-    qkv = functional.layer_norm(x, [D_MODEL], w["norm1_0"]) @ w["qkv_0"].T
-    q, k, v = (part.unflatten(2, (N_HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=2))
-    scores = (q @ k.mT / (D_MODEL / N_HEADS) ** 0.5).masked_fill(torch.ones(TOKENS, TOKENS).triu(1) > 0, -torch.inf)
+    qkv = functional.layer_norm(x, [WIDTH], w["norm1_0"]) @ w["qkv_0"].T
+    q, k, v = (part.unflatten(2, (HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=2))
+    scores = (q @ k.mT / (WIDTH / HEADS) ** 0.5).masked_fill(torch.ones(TOKENS, TOKENS).triu(1) > 0, -torch.inf)
     x = x + (scores.softmax(dim=3) @ v).transpose(1, 2).flatten(2) @ w["out_0"].T
-    x = x + functional.gelu(functional.layer_norm(x, [D_MODEL], w["norm2_0"]) @ w["up_0"].T) @ w["down_0"].T
-    logits = functional.layer_norm(x, [D_MODEL], w["norm"]) @ w["head"].T
+    x = x + functional.gelu(functional.layer_norm(x, [WIDTH], w["norm2_0"]) @ w["up_0"].T) @ w["down_0"].T
+    logits = functional.layer_norm(x, [WIDTH], w["norm"]) @ w["head"].T
     loss = functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(labels).flatten())
     gradients = torch.autograd.grad(loss, list(w.values()))
     return loss.item(), {name: gradient.numpy() for name, gradient in zip(w, gradients, strict=True)}
@@ -51,8 +51,8 @@ def piece(name: str, value: Array, rank: int, size: int) -> Array:
     """Return what the member `rank` of a tensor group of `size` holds of a weight or its gradient."""
     kind = name.partition("_")[0]
     if kind == "qkv":
-        heads = value.reshape(3, N_HEADS, -1, D_MODEL)
-        return np.split(heads, size, axis=1)[rank].reshape(-1, D_MODEL)
+        heads = value.reshape(3, HEADS, -1, WIDTH)
+        return np.split(heads, size, axis=1)[rank].reshape(-1, WIDTH)
     if kind in BY_INPUTS | BY_OUTPUTS:
         return np.split(value, size, axis=int(kind in BY_INPUTS))[rank]
     return value
@@ -78,7 +78,7 @@ def take_steps(
         [(tensor(x), tensor(y)) for x, y in (batch[replica] for batch in rounds)] for replica in range(len(rounds[0]))
     ]
     per_rank = [(own[rank // tensor_size],) for rank in range(len(own) * tensor_size)]
-    common = ({name: tensor(value) for name, value in whole.items()}, N_HEADS, tensor_size, RATE, max_norm)
+    common = ({name: tensor(value) for name, value in whole.items()}, HEADS, tensor_size, RATE, max_norm)
     return getattr(student, verb)("harness.steps", per_rank, common=common)
 
 
@@ -110,7 +110,7 @@ def check_replicas_start_as_the_first_one(student: Student, rng: np.random.Gener
     """Every rank starts with its own pieces of the first replica's weights."""
     for world_size, size in ((4, 2), (3, 1)):
         models = [weights(rng) for _ in range(world_size // size)]
-        per_rank = [({n: tensor(v) for n, v in models[r // size].items()}, N_HEADS, 7, size) for r in range(world_size)]
+        per_rank = [({n: tensor(v) for n, v in models[r // size].items()}, HEADS, 7, size) for r in range(world_size)]
         for result in student.simulated("harness.started", per_rank):
             where = f"rank {result.rank} of {world_size}, {size} tensor ranks"
             assert_pieces(result, "pieces", models[0], size, where)
@@ -120,7 +120,7 @@ def check_replicas_start_as_the_first_one(student: Student, rng: np.random.Gener
 def check_a_replica_draws_one_batch(student: Student, rng: np.random.Generator) -> None:
     """The ranks of a replica draw the same batch, and each replica draws another."""
     whole = {name: tensor(value) for name, value in weights(rng).items()}
-    results = student.simulated("harness.started", [(whole, N_HEADS, 7, 2)] * 4)
+    results = student.simulated("harness.started", [(whole, HEADS, 7, 2)] * 4)
     draws = [result.value["draws"].array.tolist() for result in results]
     for first, second in ((0, 1), (2, 3)):
         assert draws[first] == draws[second], f"Ranks {first} and {second} draw different batches for one replica."
@@ -169,7 +169,7 @@ def check_held_out_text_is_weighed_by_token(student: Student, rng: np.random.Gen
     batch[0][1][0, 1:] = batch[1][1][1] = -100
     loss, _ = loss_and_gradients(whole, *merged(batch))
     per_rank = [((tensor(batch[r // 2][0]), tensor(batch[r // 2][1])),) for r in range(4)]
-    common = ({name: tensor(value) for name, value in whole.items()}, N_HEADS, 2)
+    common = ({name: tensor(value) for name, value in whole.items()}, HEADS, 2)
     for result in student.simulated("harness.unseen", per_rank, common=common):
         assert_close(result.value, loss, f"rank {result.rank}, 2 data x 2 tensor ranks: held-out loss", rtol=1e-9)
 
