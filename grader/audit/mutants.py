@@ -74,7 +74,9 @@ def mutants(source: str, judges: str = "") -> Iterator[Mutant]:
 def needed(tree: ast.Module, judges: str) -> set[str]:
     """Return the names that what judges mentions, and those that their definitions need in turn."""
     uses = {name: node for node in tree.body for name in bound(node)}
-    found, new = set[str](), uses.keys() & names_in(judges)
+    mentioned, found = names_in(judges), set[str]()
+    beginnings = tuple(name for name in mentioned if name.endswith("_"))  # of an f-string that makes names
+    new = {name for name in uses if name in mentioned or name.startswith(beginnings)}
     while new:
         found |= new
         inner = (each for name in new for each in ast.walk(uses[name]))
