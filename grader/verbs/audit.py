@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import functools
 import multiprocessing
 import os
@@ -136,5 +137,7 @@ def _mutate(task: Task) -> Finding:
 
 @functools.cache
 def _launcher() -> Launcher:
-    """Open one launcher a process; it ends with the process, whose end of the control socket then closes."""
-    return open_launcher()
+    """Open one launcher a process."""
+    launcher = open_launcher()
+    atexit.register(launcher.close)
+    return launcher
