@@ -74,9 +74,27 @@ def hint(session: nox.Session) -> None:
 
 
 @student
+def predict(session: nox.Session) -> None:
+    """Say what an experiment will show, then see what your code does: nox -s predict -- SLUG."""
+    grader(session, "predict")
+
+
+@student
+def explain(session: nox.Session) -> None:
+    """Name what was wrong once an exercise passes, then read on: nox -s explain -- SLUG."""
+    grader(session, "explain")
+
+
+@student
 def quiz(session: nox.Session) -> None:
     """Take a chapter's knowledge check: nox -s quiz -- CHAPTER."""
     grader(session, "quiz")
+
+
+@student
+def reset(session: nox.Session) -> None:
+    """Get the original starter back; your file is kept beside it: nox -s reset -- SLUG."""
+    grader(session, "reset")
 
 
 @student

@@ -13,6 +13,8 @@ The modules, in the one order in which they may import each other (each only fro
     catalog       read the exercises from their folders
     hand_in       find a student's files in a folder that somebody else laid out
     quiz          read a chapter's knowledge check, draw it anew, judge an answer
+    quantities    read numbers, ranges and units as people write them
+    predictions   understand a prediction and compare it with what came out
     changes       count the lines that a repair changed
     notes         what a student did, one JSON event a line
     sandbox       what a rank may not do: limits, Landlock, seccomp, namespaces
@@ -29,6 +31,7 @@ The modules, in the one order in which they may import each other (each only fro
     student       the fixture `student`: call, simulated, ranks
     schedules     read, run and draw pipeline schedules: pure functions over lists of strings
     judging       what a check is made of: promise, hints, comparisons
+    experiments   run an exercise's experiment with a student's own code
     session       one pytest session over one file of checks
     runner        an exercise and a submission in, results out
     report        results as text, JSON, JUnit and workflow commands

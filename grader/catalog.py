@@ -20,6 +20,7 @@ from grader.tables import Table, broken, demand, parse, read
 
 _CHAPTER = re.compile(r"ch(\d+)_[a-z0-9_]+")
 _SLUG = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_FORMER = re.compile(rf"{_CHAPTER.pattern}/{_SLUG.pattern}")
 _TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "pytest", "rich", "grader", "checks", "harness", "held_out"}
 _IMPORT = re.compile(r"^(?:from|import)[ ]+(?:\w+,[ ]*)*((?:numpy|torch)(?:\.\w+)*)\b", re.MULTILINE)
 _LATE = {  # what torch imports only when it is first used, for seconds, and every rank anew
@@ -83,8 +84,11 @@ def load_exercise(root: Path, file: Path) -> Exercise:
         data=table.take_texts("data"),
         sources=table.take_texts("sources"),
         experiment=_experiment(table.take("predict", dict, None), table),
+        former_dirs=tuple(file.parents[2] / name for name in table.take_texts("formerly")),
     )
     table.demand(1 <= exercise.difficulty <= 5, "difficulty", "`difficulty` goes from 1 to 5")
+    are_folders = all(_FORMER.fullmatch(each.relative_to(file.parents[2]).as_posix()) for each in exercise.former_dirs)
+    table.demand(are_folders, "formerly", "`formerly` lists folders such as `ch1_data_parallel/old_name`")
     table.demand(exercise.position > 0, "position", "`position` is a positive number")
     table.demand(exercise.points > 0, "points", "`points` is a positive number")
     table.refuse_rest()

@@ -29,6 +29,12 @@ def pristine(exercise: Exercise) -> str | None:
     return shown.stdout.decode("utf-8", "replace") if shown.returncode == 0 else None
 
 
+def difference(yours: str, reference: str) -> list[str]:
+    """Return the lines in which two files differ, with three around each: `-` is yours, `+` the reference's."""
+    lines = difflib.unified_diff(yours.splitlines(), reference.splitlines(), lineterm="", n=3)
+    return list(lines)[2:]
+
+
 def changed_lines(before: str, after: str) -> int:
     """Return how many lines of code differ, comments and empty lines left out; never parses what it is given."""
     return _count(*([line for line in map(_code, text.splitlines()) if line] for text in (before, after)))

@@ -21,7 +21,10 @@ VERBS = {
     "run": "run an exercise's own example",
     "list": "show the course, what is repaired and what is next",
     "hint": "get the next, stronger hint for the check that failed",
+    "predict": "say what an experiment will show, then see what your code does",
+    "explain": "once an exercise passes: name what was wrong, then read the explanation",
     "quiz": "take a chapter's knowledge check: ten questions, an explanation after each answer",
+    "reset": "get the original starter back; your file is kept beside it",
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
     "release": "write the students' copy, bring one up to date, pack it for Gradescope or Classroom 50",
@@ -48,6 +51,7 @@ def main(argv: Sequence[str] | None = None, root: Path | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         _write_utf8(stream)
+    _read_anything(sys.stdin)
     try:
         return _run(list(sys.argv[1:] if argv is None else argv), root or catalog.find_root())
     except RanklingsError as error:
@@ -100,3 +104,11 @@ def _write_utf8(stream: object) -> None:
     if isinstance(stream, TextIOWrapper):
         keep = stream.isatty() or "PYTHONIOENCODING" in os.environ
         stream.reconfigure(encoding=stream.encoding if keep else "utf-8", errors="backslashreplace")
+
+
+def _read_anything(stream: object) -> None:
+    """Take a byte that is no text for a sign that nobody meant, rather than stop."""
+    from io import TextIOWrapper
+
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="replace")

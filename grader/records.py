@@ -59,6 +59,15 @@ class Experiment:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """Hold what an experiment gave for one value of its control; without a result, the sentence why."""
+
+    value: float
+    result: float | None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
 class Exercise:
     """Locate one exercise's two halves and hold what its `exercise.toml` says."""
 
@@ -76,6 +85,7 @@ class Exercise:
     data: tuple[str, ...] = ()  # files beside the starter that its own example reads
     sources: tuple[str, ...] = ()
     experiment: Experiment | None = None
+    former_dirs: tuple[Path, ...] = ()  # where a student's notes lie if the exercise had another name once
 
     @property
     def starter_path(self) -> Path:

@@ -28,7 +28,7 @@ INSTRUCTORS = (
     "verbs/new.py",
     "verbs/release.py",
 )
-MADE_BY_TOOLS = ("__pycache__", ".DS_Store")
+MADE_BY_TOOLS = {"__pycache__", ".DS_Store", ".mypy_cache", ".pytest_cache", ".ruff_cache"}  # .github is ours
 TEST_TIMEOUT_MIN = 10  # the first test of a fresh machine installs PyTorch
 
 Files = dict[str, bytes]
@@ -101,8 +101,9 @@ def _tree(folder: Path, left_out: Sequence[str] = ()) -> Files:
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not set(path.parts) & set(MADE_BY_TOOLS):
-            yield path.relative_to(folder).as_posix(), path
+        inner = path.relative_to(folder)
+        if path.is_file() and not set(inner.parts) & MADE_BY_TOOLS:
+            yield inner.as_posix(), path
 
 
 def _lies_in(name: str, places: Sequence[str]) -> bool:

@@ -57,17 +57,17 @@ def _ask(question: Question, screen: Screen) -> bool | None:
     for place, choice in enumerate(question.choices):
         screen.show(paragraph(f"{chr(ord('a') + place)}) {choice.text}", look))
     prompt = {"single": "one letter", "several": "all letters that apply", "numeric": f"a number in {question.unit}"}
-    while True:
-        try:
-            answer = input(f"  {prompt[question.kind]}: ")
-        except EOFError:
-            print()
-            return None
-        verdict = quiz.judge(question, answer)
-        if isinstance(verdict, bool):
-            _explain(question, answer, verdict, screen, look)
-            return verdict
-        screen.show(paragraph(verdict, look))
+    given = ""
+
+    def understand(answer: str) -> bool | str:
+        nonlocal given
+        given = answer
+        return quiz.judge(question, answer)
+
+    verdict = screen.ask(prompt[question.kind], understand)
+    if verdict is not None:
+        _explain(question, given, verdict, screen, look)
+    return verdict
 
 
 def _explain(question: Question, answer: str, verdict: bool, screen: Screen, look: Look) -> None:
