@@ -19,16 +19,9 @@ TEMPLATE = PACKAGE / "templates" / "students"
 MANIFEST, SCHEMA = "release.json", "ranklings/release/1"
 AS_THEY_ARE = ("noxfile.py", "pyproject.toml", "LICENSE", ".devcontainer/devcontainer.json")
 INSTRUCTORS = (
-    "audit",
-    "classroom",
-    "release",
-    "templates",
-    "verbs/audit.py",
-    "verbs/grade.py",
-    "verbs/new.py",
-    "verbs/release.py",
+    *("audit", "classroom", "release", "templates"),
+    *("verbs/audit.py", "verbs/grade.py", "verbs/new.py", "verbs/release.py"),
 )
-MADE_BY_TOOLS = {"__pycache__", ".DS_Store", ".mypy_cache", ".pytest_cache", ".ruff_cache"}  # .github is ours
 TEST_TIMEOUT_MIN = 10  # the first test of a fresh machine installs PyTorch
 
 Files = dict[str, bytes]
@@ -102,8 +95,12 @@ def _tree(folder: Path, left_out: Sequence[str] = ()) -> Files:
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*")):
         inner = path.relative_to(folder)
-        if path.is_file() and not set(inner.parts) & MADE_BY_TOOLS:
+        if path.is_file() and not any(map(_is_made_by_a_tool, inner.parts)):
             yield inner.as_posix(), path
+
+
+def _is_made_by_a_tool(part: str) -> bool:
+    return part in {"__pycache__", ".DS_Store", ".hypothesis"} or part.endswith("_cache")
 
 
 def _lies_in(name: str, places: Sequence[str]) -> bool:
