@@ -160,7 +160,11 @@ def refuse_missing(folder: Path, name: str, entries: list[str]) -> None:
     near = [entry for entry in entries if entry.lower() == name.lower()]
     near += get_close_matches(name, [entry for entry in entries if entry.lower().endswith(".py")], n=1, cutoff=0.8)
     place = "/".join(folder.parts[-3:])
-    found = f"; found {clean(near[0], 200)}. Rename it to {name}." if near else f". Restore it: git checkout -- {name}"
+    found = (
+        f"; found {clean(near[0], 200)}. Rename it to {name}."
+        if near
+        else f". Get it back: nox -s reset -- {name.removesuffix('.py')}"
+    )
     raise RefusedFile(f"The file {name} is missing from {place}{found}")
 
 

@@ -152,9 +152,9 @@ def test_what_a_student_changed_of_the_courses_files_is_kept_beside(
     (sentence, *_) = update(course, copy, capsys)
     assert (
         sentence
-        == "README.md belongs to the course, and is the new one. Yours, which you changed, is now README.md.yours."
+        == "README.md belongs to the course, and is the new one. Yours, which you changed, is now README.md.mine."
     )
-    assert (copy / "README.md.yours").read_text(encoding="utf-8") == "Mine.\n"
+    assert (copy / "README.md.mine").read_text(encoding="utf-8") == "Mine.\n"
     assert (copy / "noxfile.py").exists()
 
 

@@ -18,7 +18,10 @@ CHECKOUT = PACKAGE.parent
 TEMPLATE = PACKAGE / "templates" / "students"
 MANIFEST, SCHEMA = "release.json", "ranklings/release/1"
 AS_THEY_ARE = ("noxfile.py", "pyproject.toml", "LICENSE", ".devcontainer/devcontainer.json")
-INSTRUCTORS = ("audit", "release", "templates", "verbs/audit.py", "verbs/grade.py", "verbs/new.py", "verbs/release.py")
+INSTRUCTORS = (
+    *("audit", "classroom", "release", "templates"),
+    *("verbs/audit.py", "verbs/grade.py", "verbs/new.py", "verbs/release.py"),
+)
 TEST_TIMEOUT_MIN = 10  # the first test of a fresh machine installs PyTorch
 
 Files = dict[str, bytes]
@@ -65,7 +68,7 @@ def _exercises(course: Sequence[Exercise]) -> Files:
     for exercise in course:
         place = f"exercises/{exercise.student_dir.parent.name}/{exercise.slug}"
         files[f"{place}/{exercise.starter_path.name}"] = _pristine(exercise).encode()
-        files |= _those_there(exercise.student_dir, place, ("README.md", "exercise.toml"))
+        files |= _those_there(exercise.student_dir, place, ("README.md", "exercise.toml", *exercise.data))
     for chapter in dict.fromkeys(exercise.student_dir.parent for exercise in course):
         files |= _those_there(chapter, f"exercises/{chapter.name}", ("README.md", "playground.py"))
     return files

@@ -67,7 +67,7 @@ class Repository:
 
     def keep_beside(self, name: str) -> str:
         """Give the student's version of one of our files another name, and return it."""
-        taken = (f"{name}.yours{number or ''}" for number in range(1000))
+        taken = (f"{name}.mine{number or ''}" for number in range(1000))
         free = next(each for each in taken if not os.path.lexists(self.folder / each))
         (self.folder / name).rename(self.folder / free)
         return free

@@ -69,10 +69,10 @@ def encoded(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return a Markdown table of the exercises, and below it the message of each that did not pass."""
+    """Return a Markdown table of the exercises, and below it, folded, the message of each that did not pass."""
     points, max_points = points_of(report)
     rows = "\n".join(_rows(report))
-    details = "\n\n".join(f"**{_slug(r)}**\n\n{for_markdown(_message(r), MESSAGE_LIMIT)}" for r in _failed(report))
+    details = "\n\n".join(map(_folded, _failed(report)))
     head = f"### Ranklings: {points} of {max_points} points\n\n| exercise | outcome | points | first failing check |"
     foot = f"isolation {report.isolation.name}, seed {report.seed}"
     return f"{head}\n|---|---|---|---|\n{rows}\n\n{details}\n\n{foot}\n"
@@ -89,6 +89,11 @@ def _rows(report: Report) -> Iterator[str]:
         check, points = result.first_failure, f"{result.points} of {result.submission.exercise.points}"
         name = f"`{check.promise.name}`" if check else ""
         yield f"| {_slug(result)} | {result.outcome.value.replace('_', ' ')} | {points} | {name} |"
+
+
+def _folded(result: ExerciseResult) -> str:
+    text = for_markdown(_message(result), MESSAGE_LIMIT)
+    return f"<details><summary>{_slug(result)}</summary>\n\n{text}\n\n</details>"
 
 
 def _for_reporter(report: Report, limit: int) -> dict[str, Any]:

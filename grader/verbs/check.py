@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from secrets import token_hex
 
 from grader import catalog, notes
 from grader.errors import BrokenExercise
 from grader.hand_in import handed_in
-from grader.records import Exercise, ExerciseResult, Level, Outcome, Report, Request, Submission
-from grader.report import as_json, text
+from grader.records import Exercise, ExerciseResult, Level, Outcome, Report, Request
+from grader.report import text
+from grader.report.files import Files
 from grader.report.gradescope import VISIBILITIES
 from grader.report.terminal import Screen
 from grader.verbs.grading import DEFAULT_SEED, open_grader
 
 INTERRUPTED = 130
-NOT_REACHED = "Not checked: an exercise before it is to be repaired first, or the time was up."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,18 +44,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, root: Path) -> int:
-    """Grade, show each result as it comes, and return 0 if all that was asked for passed."""
+    """Grade what is asked for, in this copy or in a folder that was handed in."""
     course = catalog.load_course(root)
     if not course:
         raise BrokenExercise("exercises:1: there is no exercise here. Get a complete copy of the course.")
-    if arguments.submission:
-        course = handed_in(course, arguments.submission)
+    submission = handed_in(course, arguments.submission) if arguments.submission else nullcontext(course)
+    with submission as course:
+        return _check(arguments, course, root)
+
+
+def _check(arguments: argparse.Namespace, course: tuple[Exercise, ...], root: Path) -> int:
+    """Show each result as it comes, and return 0 if all that was asked for passed."""
     request = Request(
         tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs, trace=arguments.trace is not None
     )
     chosen = catalog.select(course, request.slugs) if request.slugs else course
     screen = Screen(sys.stdout, sys.stderr)
-    files = _Files(arguments, chosen)
+    files = _files(arguments, chosen)
     with _harmless_to_github(screen, arguments.github):
         tally = _Tally(course, keeps_notes=not arguments.submission)
         report, interrupted = _grade_all(request, chosen, tally, screen, files)
@@ -64,10 +68,15 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     if arguments.github:
         from grader.report import github
 
-        report = files.with_the_rest(report)
+        report = files.whole(report)
         screen.show([((command, ""),) for command in github.commands(report, root)])
         github.write_files(report)
     return INTERRUPTED if interrupted else exit_code(report.results)
+
+
+def _files(arguments: argparse.Namespace, chosen: tuple[Exercise, ...]) -> Files:
+    asked = vars(arguments)
+    return Files(chosen, **{name: asked[name] for name in (field.name for field in fields(Files)) if name in asked})
 
 
 def exit_code(results: Sequence[ExerciseResult]) -> int:
@@ -77,7 +86,7 @@ def exit_code(results: Sequence[ExerciseResult]) -> int:
 
 
 def _grade_all(
-    request: Request, chosen: Sequence[Exercise], tally: _Tally, screen: Screen, files: _Files
+    request: Request, chosen: Sequence[Exercise], tally: _Tally, screen: Screen, files: Files
 ) -> tuple[Report, bool]:
     """Return the report of what was graded, and whether somebody interrupted it."""
     seed = DEFAULT_SEED if request.seed is None else request.seed
@@ -104,51 +113,6 @@ def _grade_all(
     finally:
         screen.tell("")
     return report, False
-
-
-class _Files:
-    """Write the report where it was asked for, again after every exercise, so that it is always complete.
-
-    Who records points is told of every exercise that was asked for, so that the total does not depend on the outcome.
-    """
-
-    def __init__(self, arguments: argparse.Namespace, chosen: Sequence[Exercise]) -> None:
-        self.arguments, self.chosen = arguments, chosen
-
-    def begin(self, report: Report) -> None:
-        self.write(report)
-        if self.arguments.github:
-            from grader.report import github
-
-            github.write_result(self.with_the_rest(report))
-
-    def write(self, report: Report) -> None:
-        asked = self.arguments
-        if asked.json:
-            as_json.write(report, asked.json)
-        if asked.junit:
-            from grader.report import junit
-
-            junit.write(report, asked.junit)
-        if asked.trace:
-            from grader.report import trace
-
-            trace.write(report, asked.trace)
-        if asked.gradescope:
-            from grader.report import gradescope
-
-            gradescope.write(self.with_the_rest(report), asked.gradescope, asked.visibility)
-        if asked.classroom50:
-            from grader.report import classroom50
-
-            classroom50.write(self.with_the_rest(report), asked.classroom50, os.environ)
-
-    def with_the_rest(self, report: Report) -> Report:
-        """Return the report with the exercises, too, that checking did not come to."""
-        rest = self.chosen[len(report.results) :]
-        not_run = (Submission(exercise, exercise.starter_path) for exercise in rest)
-        results = (ExerciseResult(each, Outcome.NOT_RUN, message=NOT_REACHED) for each in not_run)
-        return replace(report, results=(*report.results, *results))
 
 
 class _Tally:

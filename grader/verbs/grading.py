@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import multiprocessing
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -144,6 +146,11 @@ def _tell_nobody(_words: str) -> None:
 
 
 def _be_stoppable() -> None:
+    """End when told to, and say nothing: what goes wrong in a task reaches the parent.
+
+    A process that is ended while it reads leaves half a message, and the next one would print a traceback about it.
+    """
+    sys.stderr = io.StringIO()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
 
