@@ -17,6 +17,7 @@ The modules, in the one order in which they may import each other (each only fro
     predictions   understand a prediction and compare it with what came out
     changes       count the lines that a repair changed
     notes         what a student did, one JSON event a line
+    saves         notice which exercises' files were saved
     sandbox       what a rank may not do: limits, Landlock, seccomp, namespaces
     ranks         everything that runs outside the trusted process, beside a submission
     launch        start ranks and end them, whatever they do

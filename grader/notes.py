@@ -41,7 +41,7 @@ _APPEND |= getattr(os, "O_BINARY", 0)
 
 def append(folder: Path, kind: str, **fields: object) -> str | None:
     """Add one event to the folder's notes; return a sentence if it could not be kept."""
-    event = {"id": uuid4().hex, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind, **fields}
+    event = {"id": uuid4().hex, "time": datetime.now(UTC).isoformat(timespec="microseconds"), "kind": kind, **fields}
     line = json.dumps(event, ensure_ascii=False).encode() + b"\n"
     try:
         descriptor = os.open(folder / NAME, _APPEND, 0o644)

@@ -58,6 +58,11 @@ class Screen:
                 return understood
             self.show(paragraph(understood, self.look, "yellow"))
 
+    def clear(self) -> None:
+        """Begin with an empty page, on a terminal that can."""
+        if self.has_colour:
+            self.out.write("\x1b[2J\x1b[H")
+
     def tell(self, words: str) -> None:
         """Replace the passing line; nothing is written where nobody watches."""
         if words == self._passing or not is_terminal(self.err):
@@ -102,4 +107,4 @@ def _wants_colour(stream: TextIO) -> bool:
 def _styled(span: Span) -> str:
     text, style = span
     codes = ";".join(str(STYLES[word]) for word in style.split())
-    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text

@@ -26,6 +26,8 @@ class Look:
     not_run: str = "·"
     error: str = "!"
     dot: str = "·"
+    done: str = "█"
+    open: str = "░"
     width: int = 100
 
     def sign(self, outcome: Outcome) -> Span:
@@ -39,7 +41,7 @@ class Look:
 
 
 UNICODE = Look()
-ASCII = Look(passed="+", failed="x", not_run="-", error="!", dot="-")
+ASCII = Look(passed="+", failed="x", not_run="-", error="!", dot="-", done="#", open=".")
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,13 @@ def paragraph(text: str, look: Look, style: str = "") -> list[Line]:
 def command(label: str, words: str) -> Line:
     """Return a line to copy from; it is never wrapped."""
     return ((f"{INDENT}{label}: ", ""), (words, "bold"))
+
+
+def progress_bar(repaired: int, total: int, look: Look, cells: int = 24) -> Line:
+    """Return how far a student is; full only when everything is repaired."""
+    full = cells * repaired // max(total, 1)
+    bar = look.done * full + look.open * (cells - full)
+    return ((f"{INDENT}{bar}", "green"), (f"  {repaired} of {total} repaired", "bold"))
 
 
 def hint_label(number: int, check: CheckResult) -> str:

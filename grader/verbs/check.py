@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from secrets import token_hex
 
-from grader import catalog, notes
-from grader.errors import BrokenExercise
+from grader import catalog
+from grader.errors import BrokenExercise, UsageError
 from grader.hand_in import handed_in
 from grader.records import Exercise, ExerciseResult, Level, Outcome, Report, Request
 from grader.report import text
@@ -19,6 +19,7 @@ from grader.report.files import Files
 from grader.report.gradescope import VISIBILITIES
 from grader.report.terminal import Screen
 from grader.verbs.grading import DEFAULT_SEED, open_grader
+from grader.verbs.tally import Tally
 
 INTERRUPTED = 130
 
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", type=Path, metavar="F", help="write to F what the ranks said to each other, for chrome://tracing"
     )
+    parser.add_argument("--watch", action="store_true", help="check again whenever a file is saved, and move on")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="grade N exercises at a time")
 
 
@@ -60,9 +62,11 @@ def _check(arguments: argparse.Namespace, course: tuple[Exercise, ...], root: Pa
     )
     chosen = catalog.select(course, request.slugs) if request.slugs else course
     screen = Screen(sys.stdout, sys.stderr)
+    if arguments.watch:
+        return _watch(arguments, root, screen)
     files = _files(arguments, chosen)
     with _harmless_to_github(screen, arguments.github):
-        tally = _Tally(course, keeps_notes=not arguments.submission)
+        tally = Tally(course, keeps_notes=not arguments.submission)
         report, interrupted = _grade_all(request, chosen, tally, screen, files)
         screen.show(_last_lines(report, interrupted, screen.look))
     if arguments.github:
@@ -79,6 +83,16 @@ def _files(arguments: argparse.Namespace, chosen: tuple[Exercise, ...]) -> Files
     return Files(chosen, **{name: asked[name] for name in (field.name for field in fields(Files)) if name in asked})
 
 
+def _watch(arguments: argparse.Namespace, root: Path, screen: Screen) -> int:
+    if _files(arguments, ()) != Files(()) or arguments.submission or arguments.jobs > 1:
+        raise UsageError(
+            "--watch shows what it finds as you go; what writes files, --submission and --jobs are for one run."
+        )
+    from grader.verbs.watch import watch
+
+    return watch(root, arguments.slugs, DEFAULT_SEED if arguments.seed is None else arguments.seed, screen)
+
+
 def exit_code(results: Sequence[ExerciseResult]) -> int:
     """Return 0 when all passed, 3 when the grader or an exercise is at fault, else 1."""
     outcomes = {result.outcome for result in results}
@@ -86,7 +100,7 @@ def exit_code(results: Sequence[ExerciseResult]) -> int:
 
 
 def _grade_all(
-    request: Request, chosen: Sequence[Exercise], tally: _Tally, screen: Screen, files: Files
+    request: Request, chosen: Sequence[Exercise], tally: Tally, screen: Screen, files: Files
 ) -> tuple[Report, bool]:
     """Return the report of what was graded, and whether somebody interrupted it."""
     seed = DEFAULT_SEED if request.seed is None else request.seed
@@ -105,7 +119,7 @@ def _grade_all(
                 files.write(report)
                 tally.keep(graded.result, seed)
                 next_slug = tally.next_slug() if request.slugs and exercise is chosen[-1] else ""
-                screen.show(_block(graded.result, tally, screen.look, next_slug))
+                screen.show(block(graded.result, tally, screen.look, next_slug))
                 if graded.result.outcome is not Outcome.PASSED and not (request.slugs or request.all):
                     break
     except KeyboardInterrupt:
@@ -115,47 +129,10 @@ def _grade_all(
     return report, False
 
 
-class _Tally:
-    """Know which exercises are repaired: from this run, else from the notes; leave a note of each verdict."""
-
-    def __init__(self, course: Sequence[Exercise], *, keeps_notes: bool = True) -> None:
-        self.course, self.keeps_notes = course, keeps_notes
-        self.repaired: dict[str, bool] = {}
-        self.complaints: set[str] = set()
-
-    def keep(self, result: ExerciseResult, seed: int) -> None:
-        exercise, first = result.submission.exercise, result.first_failure
-        self.repaired[exercise.slug] = result.outcome is Outcome.PASSED
-        if not self.keeps_notes or result.outcome not in {Outcome.PASSED, Outcome.FAILED}:
-            return
-        complaint = notes.append(
-            exercise.student_dir,
-            "run",
-            outcome=result.outcome.value,
-            first_failure=first.promise.name if first else "",
-            seed=seed,
-            passed=sum(check.outcome is Outcome.PASSED for check in result.checks),
-        )
-        if complaint and not self.complaints:
-            print(complaint, file=sys.stderr)
-            self.complaints.add(complaint)
-
-    def is_repaired(self, exercise: Exercise) -> bool:
-        if exercise.slug not in self.repaired and self.keeps_notes:
-            self.repaired[exercise.slug] = notes.is_repaired(exercise)
-        return self.repaired.get(exercise.slug, False)
-
-    def standing(self, chapter: int) -> text.Standing:
-        exercises = [exercise for exercise in self.course if exercise.chapter == chapter]
-        return text.Standing(sum(map(self.is_repaired, exercises)), len(exercises))
-
-    def next_slug(self) -> str:
-        return next((exercise.slug for exercise in self.course if not self.is_repaired(exercise)), "")
-
-
-def _block(result: ExerciseResult, tally: _Tally, look: text.Look, next_slug: str) -> list[text.Line]:
-    block = text.block(result, tally.standing(result.submission.exercise.chapter), look, next_slug)
-    return block if len(block) == 1 else [*block, ()]
+def block(result: ExerciseResult, tally: Tally, look: text.Look, next_slug: str = "") -> list[text.Line]:
+    """Return the lines of one result, and an empty one after those that are more than one."""
+    lines = text.block(result, tally.standing(result.submission.exercise.chapter), look, next_slug)
+    return lines if len(lines) == 1 else [*lines, ()]
 
 
 def _last_lines(report: Report, interrupted: bool, look: text.Look) -> list[text.Line]:

@@ -50,7 +50,7 @@ def open_grader(
             for used in exercise.uses:
                 graded = with_uses(by_slug[used])
                 if graded.result.outcome is not Outcome.PASSED:
-                    return replace(graded, result=_blocked(exercise, used))
+                    return replace(graded, result=blocked(exercise, used))
             return grade(exercise)
 
         yield with_uses
@@ -114,7 +114,8 @@ def _seed(request: Request) -> int:
     return DEFAULT_SEED if request.seed is None else request.seed
 
 
-def _blocked(exercise: Exercise, used: str) -> ExerciseResult:
+def blocked(exercise: Exercise, used: str) -> ExerciseResult:
+    """Return the result of an exercise that uses another one which is not repaired."""
     message = f"Repair {used} first, which this exercise uses.\nnox -s check -- {used}"
     return ExerciseResult(Submission(exercise, exercise.starter_path), Outcome.NOT_RUN, message=message)
 

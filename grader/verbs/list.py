@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     course = catalog.load_course(root)
     screen = Screen(sys.stdout, sys.stderr)
     chosen = catalog.select(course, arguments.slugs) if arguments.slugs else course
-    entries = [_entry(exercise) for exercise in chosen]
+    entries = [entry_of(exercise) for exercise in chosen]
     if arguments.slugs:
         for entry in entries:
             screen.show([_line(entry, "", len(entry.exercise.slug), screen.look)])
@@ -62,7 +62,7 @@ def show_course(entries: Sequence[Entry], screen: Screen) -> Exercise | None:
     return following
 
 
-def _entry(exercise: Exercise) -> Entry:
+def entry_of(exercise: Exercise) -> Entry:
     """Read how the last run of an exercise ended, NOT_RUN without one, and what is wrong with its notes."""
     events, complaints = notes.of(exercise)
     if not exercise.starter_path.is_file():
