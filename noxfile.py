@@ -74,9 +74,27 @@ def hint(session: nox.Session) -> None:
 
 
 @student
+def predict(session: nox.Session) -> None:
+    """Say what an experiment will show, then see what your code does: nox -s predict -- SLUG."""
+    grader(session, "predict")
+
+
+@student
+def explain(session: nox.Session) -> None:
+    """Name what was wrong once an exercise passes, then read on: nox -s explain -- SLUG."""
+    grader(session, "explain")
+
+
+@student
 def quiz(session: nox.Session) -> None:
     """Take a chapter's knowledge check: nox -s quiz -- CHAPTER."""
     grader(session, "quiz")
+
+
+@student
+def reset(session: nox.Session) -> None:
+    """Get the original starter back; your file is kept beside it: nox -s reset -- SLUG."""
+    grader(session, "reset")
 
 
 @student
@@ -101,9 +119,22 @@ def new(session: nox.Session) -> None:
 
 
 @maintainer
+def release(session: nox.Session) -> None:
+    """Write the students' copy: nox -s release -- DIR, or --update DIR, --gradescope F.zip, --classroom50 DIR."""
+    grader(session, "release")
+
+
+@maintainer
 def audit(session: nox.Session) -> None:
     """Prove exercises: nox -s audit -- [SLUG ...]."""
     grader(session, "audit", environment="develop")
+
+
+@maintainer
+def grade(session: nox.Session) -> None:
+    """Grade a class: nox -s grade -- FOLDER; with --dask ADDRESS on a cluster."""
+    on_cluster = any(word.startswith("--dask") for word in session.posargs)
+    grader(session, "grade", environment="cluster" if on_cluster else "grade")
 
 
 @maintainer

@@ -15,10 +15,12 @@ from zlib import crc32
 from grader.errors import UsageError
 from grader.records import Exercise, Experiment, JudgedBy, Limits, Mechanism, Promise, Transport
 from grader.safe_text import did_you_mean
+from grader.sealed import reference_of
 from grader.tables import Table, broken, demand, parse, read
 
 _CHAPTER = re.compile(r"ch(\d+)_[a-z0-9_]+")
 _SLUG = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_FORMER = re.compile(rf"{_CHAPTER.pattern}/{_SLUG.pattern}")
 _TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "pytest", "rich", "grader", "checks", "harness", "held_out"}
 _IMPORT = re.compile(r"^(?:from|import)[ ]+(?:\w+,[ ]*)*((?:numpy|torch)(?:\.\w+)*)\b", re.MULTILINE)
 _LATE = {  # what torch imports only when it is first used, for seconds, and every rank anew
@@ -33,7 +35,7 @@ _TRANSPORTS = ("none", "simulated", "gloo")
 
 
 def find_root() -> Path:
-    """Return the checkout that holds this package, `exercises/` and `reference/`."""
+    """Return the checkout that holds this package, `exercises/`, and `reference/` or its sealed file."""
     return Path(__file__).absolute().parent.parent
 
 
@@ -66,7 +68,7 @@ def load_exercise(root: Path, file: Path) -> Exercise:
     slug, chapter = file.parent.name, file.parent.parent.name
     table = Table.read(file)
     demand(_is_usable_name(slug), file, 1, f"`{slug}` cannot name an exercise: use lower case, no keyword, no module")
-    reference_dir = root / "reference" / chapter / slug
+    reference_dir = reference_of(root) / chapter / slug
     exercise = Exercise(
         slug=slug,
         chapter=int(cast("re.Match[str]", _CHAPTER.fullmatch(chapter))[1]),
@@ -77,13 +79,16 @@ def load_exercise(root: Path, file: Path) -> Exercise:
         student_dir=file.parent,
         reference_dir=reference_dir,
         limits=_limits(table.take("limits", dict, {}), table),
-        preload=_preload(reference_dir / f"{slug}.py", reference_dir / "harness.py"),
+        preload=_preload(*(reference_dir / name for name in (f"{slug}.py", "starter.py", "harness.py"))),
         uses=table.take_texts("uses"),
         data=table.take_texts("data"),
         sources=table.take_texts("sources"),
         experiment=_experiment(table.take("predict", dict, None), table),
+        former_dirs=tuple(file.parents[2] / name for name in table.take_texts("formerly")),
     )
     table.demand(1 <= exercise.difficulty <= 5, "difficulty", "`difficulty` goes from 1 to 5")
+    are_folders = all(_FORMER.fullmatch(each.relative_to(file.parents[2]).as_posix()) for each in exercise.former_dirs)
+    table.demand(are_folders, "formerly", "`formerly` lists folders such as `ch1_data_parallel/old_name`")
     table.demand(exercise.position > 0, "position", "`position` is a positive number")
     table.demand(exercise.points > 0, "points", "`points` is a positive number")
     table.refuse_rest()
@@ -110,9 +115,9 @@ def used_paths(exercise: Exercise, course_dir: Path | None = None) -> dict[str, 
     return {slug: folder / f"{slug}.py" for slug, folder in chapters.items()}
 
 
-def promises(exercise: Exercise) -> tuple[Promise, ...]:
-    """Return what each check says of itself, in teaching order, read from `checks.py` without importing it."""
-    file = exercise.checks_path
+def promises(exercise: Exercise, file: Path | None = None) -> tuple[Promise, ...]:
+    """Return what each check says of itself, in teaching order, read and not imported from `checks.py` or `file`."""
+    file = file or exercise.checks_path
     found = tuple(
         _promise(node, file)
         for node in parse(file).body

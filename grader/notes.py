@@ -29,6 +29,10 @@ _FIELDS: dict[str, dict[str, type]] = {
     "run": {"outcome": str, "first_failure": str, "seed": int, "passed": int},
     "hint": {"check": str, "number": int},
     "answer": {"question": str, "right": bool, "seed": int},
+    "prediction": {"guess": str, "reason": str, "code": str},
+    "result": {"results": list, "code": str},
+    "mechanism": {"choice": str, "right": bool, "seed": int},
+    "reset": {"kept": str},
 }
 _COMMON: dict[str, type] = {"id": str, "time": str, "kind": str}
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -54,23 +58,67 @@ def read(folder: Path) -> tuple[list[Event], list[str]]:
     if not os.path.lexists(folder / NAME):
         return [], []
     try:
-        lines = read_regular(folder, NAME, MAX_BYTES).split(b"\n")
+        return events_of(read_regular(folder, NAME, MAX_BYTES), folder.name)
     except RefusedFile as refusal:
         return [], [str(refusal)]
+
+
+def events_of(content: bytes, folder_name: str) -> tuple[list[Event], list[str]]:
+    """Return the events in the bytes of a notes file, and a sentence for each line that is none."""
+    lines = content.split(b"\n")
     parsed = [(number, _parse(line)) for number, line in enumerate(lines, 1) if line.strip()]
     events = {event["id"]: event for _, event in parsed if event is not None}  # a merge may leave a line twice
     broken = [number for number, event in parsed if event is None]
-    return sorted(events.values(), key=lambda event: event["time"]), _complaints(folder, broken)
+    return sorted(events.values(), key=lambda event: event["time"]), _complaints(folder_name, broken)
+
+
+def of(exercise: Exercise) -> tuple[list[Event], list[str]]:
+    """Return what `read` does for an exercise, and what was noted while it had another name."""
+    read_here = [read(folder) for folder in (*exercise.former_dirs, exercise.student_dir)]
+    events = {event["id"]: event for found, _ in read_here for event in found}
+    complaints = [complaint for _, found in read_here for complaint in found]
+    return sorted(events.values(), key=lambda event: event["time"]), complaints
 
 
 def last_run(events: Iterable[Event]) -> Event | None:
-    """Return the latest note of kind `run`, which has the fields outcome, first_failure, seed and passed."""
-    return next((event for event in reversed(list(events)) if event["kind"] == "run"), None)
+    """Return the latest note of kind `run`, with outcome, first_failure, seed and passed; None after a reset."""
+    last = next((event for event in reversed(list(events)) if event["kind"] in {"run", "reset"}), None)
+    return last if last and last["kind"] == "run" else None
+
+
+def has_passed(events: Iterable[Event]) -> bool:
+    """Say whether the exercise ever passed."""
+    return any(event["kind"] == "run" and event["outcome"] == Outcome.PASSED.value for event in events)
+
+
+def mechanism_tries(events: Iterable[Event]) -> list[Event]:
+    """Return each try to name the mechanism, with the fields choice, right and seed."""
+    return [event for event in events if event["kind"] == "mechanism"]
+
+
+def knows_mechanism(events: Iterable[Event]) -> bool:
+    """Say whether the mechanism was named."""
+    return any(event["right"] for event in mechanism_tries(events))
 
 
 def hints_taken(events: Iterable[Event], check: str) -> int:
     """Return how far a student went through the hints of `check`; the report itself shows the first."""
     return max((event["number"] for event in events if event["kind"] == "hint" and event["check"] == check), default=1)
+
+
+def hints_by_check(events: Iterable[Event]) -> dict[str, int]:
+    """Return the furthest hint asked for, check by check, in the order of asking."""
+    events = list(events)
+    return {event["check"]: hints_taken(events, event["check"]) for event in events if event["kind"] == "hint"}
+
+
+def best_try(events: Iterable[Event]) -> tuple[int, int]:
+    """Return how many questions of a knowledge check were right in the best try, and how many were answered."""
+    tries: dict[int, dict[str, bool]] = {}
+    for event in events:
+        if event["kind"] == "answer":
+            tries.setdefault(event["seed"], {})[event["question"]] = event["right"]
+    return max(((sum(answers.values()), len(answers)) for answers in tries.values()), default=(0, 0))
 
 
 def outcome_of(run: Event | None) -> Outcome:
@@ -81,7 +129,7 @@ def outcome_of(run: Event | None) -> Outcome:
 
 def is_repaired(exercise: Exercise) -> bool:
     """Say whether the last run passed, as far as the notes know."""
-    return outcome_of(last_run(read(exercise.student_dir)[0])) is Outcome.PASSED
+    return outcome_of(last_run(of(exercise)[0])) is Outcome.PASSED
 
 
 def _append_line(descriptor: int, line: bytes) -> str | None:
@@ -117,10 +165,10 @@ def _has(event: Event, fields: dict[str, type]) -> bool:
     return all(type(event.get(name)) is kind for name, kind in fields.items())
 
 
-def _complaints(folder: Path, broken: Sequence[int]) -> list[str]:
+def _complaints(folder_name: str, broken: Sequence[int]) -> list[str]:
     sentences = [
-        f"Line {number} of {folder.name}/{NAME} is no note and was skipped." for number in broken[:MAX_COMPLAINTS]
+        f"Line {number} of {folder_name}/{NAME} is no note and was skipped." for number in broken[:MAX_COMPLAINTS]
     ]
     if len(broken) > MAX_COMPLAINTS:
-        sentences.append(f"{len(broken) - MAX_COMPLAINTS} more lines of {folder.name}/{NAME} are no notes.")
+        sentences.append(f"{len(broken) - MAX_COMPLAINTS} more lines of {folder_name}/{NAME} are no notes.")
     return sentences

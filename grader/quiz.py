@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from grader.records import Choice, Question
+from grader.records import Choice, Mechanism, Question
 from grader.tables import Table
 
 PASS_SHARE: Final = 0.8
@@ -42,6 +42,14 @@ def load(file: Path, seed: int) -> tuple[Question, ...]:
     table.demand(len({question.id for question in questions}) == len(questions), "id", "two questions have one `id`")
     rng.shuffle(questions)
     return tuple(questions)
+
+
+def name_the_mechanism(mechanism: Mechanism, seed: int) -> Question:
+    """Return the question that opens an exercise's explanation, its choices in an order that `seed` decides."""
+    choices = [Choice(mechanism.sentence, True, ""), *(Choice(text, False, why) for text, why in mechanism.distractors)]
+    random.Random(seed).shuffle(choices)
+    text = "What was wrong with the starter, and why did that fail?"
+    return Question("mechanism", (), "single", text, mechanism.explanation, choices=tuple(choices))
 
 
 def is_passed(right: int, asked: int) -> bool:

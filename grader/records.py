@@ -59,6 +59,15 @@ class Experiment:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """Hold what an experiment gave for one value of its control; without a result, the sentence why."""
+
+    value: float
+    result: float | None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
 class Exercise:
     """Locate one exercise's two halves and hold what its `exercise.toml` says."""
 
@@ -76,6 +85,7 @@ class Exercise:
     data: tuple[str, ...] = ()  # files beside the starter that its own example reads
     sources: tuple[str, ...] = ()
     experiment: Experiment | None = None
+    former_dirs: tuple[Path, ...] = ()  # where a student's notes lie if the exercise had another name once
 
     @property
     def starter_path(self) -> Path:
@@ -88,9 +98,19 @@ class Exercise:
         return self.reference_dir / f"{self.slug}.py"
 
     @property
+    def pristine_path(self) -> Path:
+        """Name the starter as it was released; it is there in a students' copy, elsewhere git has it."""
+        return self.reference_dir / "starter.py"
+
+    @property
     def checks_path(self) -> Path:
         """Name the file of hidden checks."""
         return self.reference_dir / "checks.py"
+
+    @property
+    def held_out_path(self) -> Path:
+        """Name the file of checks that are never released; it need not exist."""
+        return self.reference_dir / "held_out.py"
 
     @property
     def harness_path(self) -> Path:
@@ -281,6 +301,7 @@ class CheckResult:
     output: str = ""  # what the submission printed during the check, raw
     seconds: float = 0.0
     line: int = 0  # of the submission, where it raised or waited; 0 if unknown
+    kind: str = ""  # how a run failed: raised, died, timeout, deadlock, ...; "" for a wrong value
     talks: tuple[Talk, ...] = ()  # where a trace was asked for
 
     @property

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO, TypeVar
 
-from grader.report.text import ASCII, UNICODE, Line, Look, plain
+from grader.report.text import ASCII, INDENT, UNICODE, Line, Look, Span, paragraph, plain
 from grader.safe_text import escape
 
-if TYPE_CHECKING:
-    from rich.console import Console
+# Colours by number, as every terminal of the last thirty years knows them. No library: importing one takes longer than
+# all else that `list` does.
+STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+Answer = TypeVar("Answer")
 
 
 class Screen:
@@ -22,27 +25,38 @@ class Screen:
         """Keep the streams as they are now: pytest exchanges them while it runs."""
         self.out, self.err = out, err
         self.look = look_for(out)
-        self._console = _console(out)
+        self.has_colour = _wants_colour(out)
         self._passing = ""
-
-    @property
-    def has_colour(self) -> bool:
-        """Say whether styles are shown."""
-        return self._console is not None
 
     def show(self, lines: Sequence[Line]) -> None:
         """Write lines that stay."""
         self.tell("")
         if not lines:
             return
-        if self._console is None:
-            self.out.write(plain(lines) + "\n")
-        else:
-            from rich.text import Text
-
-            for line in lines:
-                self._console.print(Text.assemble(*line), soft_wrap=True)
+        text = "\n".join("".join(map(_styled, line)) for line in lines) if self.has_colour else plain(lines)
+        self.out.write(f"{text}\n")
         self.out.flush()
+
+    @property
+    def is_asked(self) -> bool:
+        """Say whether somebody sits there to answer."""
+        return is_terminal(sys.stdin)
+
+    def ask(self, prompt: str, understand: Callable[[str], Answer | str]) -> Answer | None:
+        """Ask until the answer is understood, showing the sentence for one that is not; None when the input ends."""
+        while True:
+            self.tell("")
+            self.out.write(f"{INDENT}{prompt}: ")
+            self.out.flush()
+            answer = sys.stdin.readline()
+            if not answer.endswith("\n"):
+                self.out.write("\n")
+            if not answer:
+                return None
+            understood = understand(answer.strip())
+            if not isinstance(understood, str):
+                return understood
+            self.show(paragraph(understood, self.look, "yellow"))
 
     def tell(self, words: str) -> None:
         """Replace the passing line; nothing is written where nobody watches."""
@@ -77,12 +91,15 @@ def _shows_signs(stream: TextIO) -> bool:
     return True
 
 
-def _console(stream: TextIO) -> Console | None:
-    """Return what colours lines, or None where colour is not wanted or rich is not installed."""
+def _wants_colour(stream: TextIO) -> bool:
     if not is_terminal(stream) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return None
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    return Console(file=stream, highlight=False, markup=False, emoji=False)
+        return False
+    if sys.platform == "win32":  # an empty command makes older consoles read escape sequences
+        os.system("")
+    return True
+
+
+def _styled(span: Span) -> str:
+    text, style = span
+    codes = ";".join(str(STYLES[word]) for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text

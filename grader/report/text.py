@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from grader.records import CheckResult, ExerciseResult, Outcome, Report
 from grader.safe_text import clean, escape, gutter, tail
 
-Span = tuple[str, str]  # text and its style, in rich's words: "red", "bold", ""
+Span = tuple[str, str]  # text and its style, in words of STYLES: "red", "bold", "bold green", ""
 Line = tuple[Span, ...]
 
 INDENT = "  "
@@ -118,9 +118,9 @@ def hint_label(number: int, check: CheckResult) -> str:
 
 
 def _passed(result: ExerciseResult, look: Look) -> list[Line]:
-    lines: list[Line] = [((f"{_count(len(result.checks), 'check')}   {result.seconds:.1f} s", ""),)]
+    lines: list[Line] = [((f"{count(len(result.checks), 'check')}   {result.seconds:.1f} s", ""),)]
     if result.changed_lines is not None and result.reference_changed_lines is not None:
-        yours, ours = _count(result.changed_lines, "line"), result.reference_changed_lines
+        yours, ours = count(result.changed_lines, "line"), result.reference_changed_lines
         lines += paragraph(f"you changed {yours}; the reference changes {ours}", look)
     return lines
 
@@ -179,5 +179,6 @@ def _place(check: CheckResult, result: ExerciseResult) -> str:
     return f"{result.checks.index(check) + 1} of {len(result.checks)}"
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """Return "1 check" or "2 checks"."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

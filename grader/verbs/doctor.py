@@ -16,7 +16,7 @@ from grader.report.terminal import Screen, is_terminal
 from grader.report.text import Line, Look, paragraph
 from grader.sandbox.probing import Feature, Probe, probe
 
-PACKAGES = ("torch", "numpy", "pytest", "pytest-timeout", "rich")
+PACKAGES = ("torch", "numpy", "pytest", "pytest-timeout", "watchfiles")
 NEEDED_GIB = 4.0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grader import catalog, notes
 from grader.records import Exercise, Outcome, Promise
+from grader.report import story
 from grader.report.terminal import Screen
 from grader.report.text import Line, Look, command, paragraph
 
@@ -15,20 +16,23 @@ from grader.report.text import Line, Look, command, paragraph
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("slug", metavar="SLUG", help="the exercise")
+    parser.add_argument("--taken", action="store_true", help="show the hints that you took, and take none")
 
 
 def run(arguments: argparse.Namespace, root: Path) -> int:
     """Print one hint and note that it was taken."""
     (exercise,) = catalog.select(catalog.load_course(root), [arguments.slug])
     screen = Screen(sys.stdout, sys.stderr)
-    events, complaints = notes.read(exercise.student_dir)
+    events, complaints = notes.of(exercise)
     for complaint in complaints:
         print(complaint, file=sys.stderr)
-    screen.show([*_answer(exercise, events, screen.look), command("again", f"nox -s check -- {exercise.slug}")])
+    answer = story.hints(exercise, events, screen.look) if arguments.taken else next_hint(exercise, events, screen.look)
+    screen.show([*answer, command("again", f"nox -s check -- {exercise.slug}")])
     return 0
 
 
-def _answer(exercise: Exercise, events: list[notes.Event], look: Look) -> list[Line]:
+def next_hint(exercise: Exercise, events: list[notes.Event], look: Look) -> list[Line]:
+    """Return the next hint for the check that failed last and note that it was taken, or say why there is none."""
     last = notes.last_run(events)
     if last is None:
         return paragraph("Hints follow the check that fails, so check once first.", look)

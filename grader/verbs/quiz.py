@@ -12,6 +12,7 @@ from grader.errors import UsageError
 from grader.records import Question
 from grader.report.terminal import Screen
 from grader.report.text import Look, paragraph
+from grader.sealed import reference_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
 def _places(root: Path, chapter: int, known: set[int]) -> tuple[Path, Path]:
     """Return the knowledge check of a chapter and the folder of its notes."""
     for folder in sorted((root / "exercises").glob(f"ch{chapter}_*")):
-        file = root / "reference" / folder.name / "quiz.toml"
+        file = reference_of(root) / folder.name / "quiz.toml"
         if file.exists():
             return file, folder
     numbers = ", ".join(map(str, sorted(known)))
@@ -56,17 +57,17 @@ def _ask(question: Question, screen: Screen) -> bool | None:
     for place, choice in enumerate(question.choices):
         screen.show(paragraph(f"{chr(ord('a') + place)}) {choice.text}", look))
     prompt = {"single": "one letter", "several": "all letters that apply", "numeric": f"a number in {question.unit}"}
-    while True:
-        try:
-            answer = input(f"  {prompt[question.kind]}: ")
-        except EOFError:
-            print()
-            return None
-        verdict = quiz.judge(question, answer)
-        if isinstance(verdict, bool):
-            _explain(question, answer, verdict, screen, look)
-            return verdict
-        screen.show(paragraph(verdict, look))
+    given = ""
+
+    def understand(answer: str) -> bool | str:
+        nonlocal given
+        given = answer
+        return quiz.judge(question, answer)
+
+    verdict = screen.ask(prompt[question.kind], understand)
+    if verdict is not None:
+        _explain(question, given, verdict, screen, look)
+    return verdict
 
 
 def _explain(question: Question, answer: str, verdict: bool, screen: Screen, look: Look) -> None:
