@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chapters import APPS, ROOT, many, panels, truth_of
-from grader import catalog, notes
+from grader import catalog, notes, predictions
 from grader.launch import Launcher
 from grader.playground import guesses, learner
 from grader.playground.drawing import apart, number
@@ -123,6 +123,7 @@ def test_a_guess_is_kept_as_predict_keeps_it(tmp_path: Path) -> None:
     )
     assert (seen["kind"], seen["results"], seen["code"]) == ("result", [[0.0, 327.5, ""]], "panel:workers")
     assert guesses.last(exercise, panel) == guess
+    assert predictions.rounds(notes.read(tmp_path)[0]) == ()  # the exercise's own experiment asks something else
 
 
 @pytest.mark.parametrize(

@@ -14,28 +14,8 @@ with app.setup:
     import numpy as np
 
     from grader.judging import Group, tensor
-    from grader.playground import (
-        Area,
-        Arrow,
-        Axis,
-        Bar,
-        Block,
-        Cell,
-        Choice,
-        Line,
-        Mark,
-        Panel,
-        Picture,
-        Question,
-        Slider,
-        Table,
-        arrows,
-        bars,
-        chart,
-        grid,
-        number,
-        schedule,
-    )
+    from grader.playground import Area, Arrow, Axis, Bar, Block, Cell, Choice, Line, Mark, Panel, Picture, Question
+    from grader.playground import Slider, Table, arrows, bars, chart, grid, halves, number, schedule
     from grader.playground.page import Page
 
 
@@ -68,7 +48,11 @@ def draw_workers(settings, truth, yours):
     best = truth["best"][-1]
     lines = [Line("best of so many", workers, [step[k - 1] for k in truth["best"]], "truth", dots=True)]
     speeds = [Line("ideal", workers, workers, "ideal"), Line("real", workers, truth["speedup"], "truth", dots=True)]
-    gain = f"{number(truth['speedup'][best - 1])} times as fast as one" if best > 1 else "which is one alone"
+    gain = (
+        f"{number(truth['speedup'][best - 1])} times as fast as one"
+        if best > 1
+        else "every further one makes it longer"
+    )
     reading = f"The shortest step takes {number(step[best - 1])} ms, on {best} of 16 workers: {gain}."
     if yours:
         lines.append(Line("as your best_workers", workers, [step[k - 1] for k in yours], "yours", dots=True))
@@ -77,7 +61,7 @@ def draw_workers(settings, truth, yours):
     time = chart("Step time against workers", lines, Axis("workers", ticks=powers), Axis("a step, ms"), areas=areas)
     speed = chart(
         "Speed-up against workers", speeds, Axis("workers", log=True, ticks=powers),
-        Axis("times as fast as one worker", 1 / 16, 16, log=True, ticks=[1 / 16, 1 / 4, 1, 4, 16]),
+        Axis("times as fast as one worker", 1 / 16, 16, log=True, format=halves, ticks=[1 / 16, 1 / 4, 1, 4, 16]),
         marks=[Mark(f"best: {best}", best, truth["speedup"][best - 1])],
         below=(1, "slower than one worker alone"), height=280,
     )  # fmt: skip

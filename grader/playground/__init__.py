@@ -6,7 +6,7 @@ A chapter's app declares its panels with what is exported here; nothing of marim
 from __future__ import annotations
 
 from grader.playground.blocks import Arrow, Bar, Block, Cell, arrows, bars, grid, ring_of_waits, schedule
-from grader.playground.drawing import number, power
+from grader.playground.drawing import halves, number, power
 from grader.playground.lines import Area, Axis, Line, Mark, chart
 from grader.playground.panels import Choice, Panel, Picture, Question, Slider, Table
 
@@ -29,6 +29,7 @@ __all__ = [
     "bars",
     "chart",
     "grid",
+    "halves",
     "number",
     "power",
     "ring_of_waits",

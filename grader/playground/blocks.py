@@ -41,7 +41,7 @@ def bars(
     end = most or max([*totals, *yours, limit[0] * 1.05 if limit and limit[0] <= wild else 0, 1e-12])
     top = 62 if limit else 40
     height = top + len(rows) * (ROW + GAP) + 50
-    x = Scale(0, end, left, WIDTH - 90)
+    x = Scale(0, end, left, WIDTH - (140 if yours else 70))
     parts = [Frame(x, Scale(0, 1, height - 46, top - 8), axis, "", form, lambda _: "", y_ticks=()).draw()]
     for i, (bar, total) in enumerate(zip(rows, totals, strict=True)):
         parts.append(_bar(bar, total, x, top + i * (ROW + GAP), form))
@@ -66,9 +66,7 @@ def _bar(bar: Bar, total: float, x: Scale, y: float, form: Format) -> str:
     drawn.append(text(x(total) + 9, y + ROW / 2 + 5, note, "pg-label"))
     if bar.yours is not None and math.isfinite(bar.yours):
         at = x(bar.yours)
-        drawn.append(
-            text(max(at + 9, end if at > x(total) - 12 else 0), y + ROW / 2 + 5, form(bar.yours), "pg-label pg-yours")
-        )
+        drawn.append(text(end + 4, y + ROW / 2 + 5, f"yours {form(bar.yours)}", "pg-label pg-yours"))
         drawn.append(tag("line", x1=at, x2=at, y1=y - 4, y2=y + ROW + 4, class_="pg-line pg-yours"))
         drawn.append(tag("circle", cx=at, cy=y + ROW / 2, r=4.5, class_="pg-dot pg-yours"))
     return "".join(drawn)
@@ -253,7 +251,7 @@ class Arrow:
 
 def arrows(title: str, vectors: Sequence[Arrow], unit: str) -> str:
     """Return vectors from one origin, with equal scales on both axes."""
-    side, middle = 330, 190
+    side, middle = 320, 168
     reach = max([math.hypot(each.x, each.y) for each in vectors if each.look != "yours"] or [1.0]) * 1.05
     scale = (side / 2 - 14) / reach
     parts = [
@@ -268,9 +266,9 @@ def arrows(title: str, vectors: Sequence[Arrow], unit: str) -> str:
         parts.append(tag("line", x1=middle, y1=side / 2, x2=x, y2=y, class_=f"pg-arrow pg-{each.look}"))
         parts.append(_head(x, y, math.atan2(-each.y, each.x), each.look))
         row = 30 + i * 24
-        parts.append(tag("line", x1=400, x2=436, y1=row, y2=row, class_=f"pg-arrow pg-{each.look}"))
+        parts.append(tag("line", x1=346, x2=376, y1=row, y2=row, class_=f"pg-arrow pg-{each.look}"))
         parts.append(
-            text(446, row + 5, f"{each.label}  ({number(each.x)}, {number(each.y)}) {unit}", f"pg-label pg-{each.look}")
+            text(384, row + 5, f"{each.label}  ({number(each.x)}, {number(each.y)}) {unit}", f"pg-label pg-{each.look}")
         )
     return figure(parts, side, title)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH = 760
+WIDTH = 680
 LINE_HEIGHT = 16
 Format = Callable[[float], str]
 
@@ -55,6 +55,11 @@ def _raised(exponent: int) -> str:
     return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
+def halves(value: float) -> str:
+    """Return a number below one as a fraction: 1/16."""
+    return number(value) if value >= 1 else f"1/{number(1 / value)}"
+
+
 def power(value: float) -> str:
     """Return a power of ten: 10⁶."""
     return f"10{_raised(round(math.log10(value)))}"
@@ -80,6 +85,9 @@ class Scale:
         """Return round values, few enough to be labelled."""
         if self.log:
             first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
+            if last - first <= 2:  # too few powers of ten to read values by
+                found = [part * 10.0**exponent for exponent in range(first - 1, last + 1) for part in (1, 2, 5)]
+                return [each for each in found if self.low * 0.999 <= each <= self.high * 1.001]
             every = max(1, math.ceil((last - first) / most))
             found = [10.0**exponent for exponent in range(first, last + 1, every)]
             return [each for each in found if self.low * 0.999 <= each <= self.high * 1.001]

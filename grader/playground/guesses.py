@@ -10,6 +10,7 @@ from typing import Any
 from grader import notes
 from grader.playground.drawing import number
 from grader.playground.panels import Panel
+from grader.predictions import PANEL
 from grader.records import Exercise
 
 MOST_CHARACTERS = 300
@@ -38,7 +39,7 @@ def read(words: str) -> float | None:
 def last(exercise: Exercise, panel: Panel) -> Guess | None:
     """Return the latest guess at this panel's question, None if it was never asked."""
     events = notes.read(exercise.student_dir)[0]
-    mine = [event for event in events if event["kind"] == "prediction" and event.get("code") == f"panel:{panel.name}"]
+    mine = [event for event in events if event["kind"] == "prediction" and event.get("code") == f"{PANEL}{panel.name}"]
     value = read(str(mine[-1].get("guess", ""))) if mine else None
     return None if value is None else Guess(value, str(mine[-1].get("reason", ""))[:MOST_CHARACTERS])
 
@@ -47,7 +48,7 @@ def keep(exercise: Exercise, panel: Panel, submitted: Mapping[str, Any], result:
     """Write guess, reason and result into the notes as `predict` does; return the guess, and why it was not kept."""
     guess = Guess(read(str(submitted["guess"])) or 0.0, str(submitted.get("reason") or "")[:MOST_CHARACTERS])
     # `predict` tells predictions apart by the version of the code; what a panel shows does not depend on any
-    about = {"code": f"panel:{panel.name}", "quantity": panel.question.quantity, "unit": panel.question.unit}
+    about = {"code": f"{PANEL}{panel.name}", "quantity": panel.question.quantity, "unit": panel.question.unit}
     words = f"{guess.guess:g}"
     complaint = notes.append(exercise.student_dir, "prediction", guess=words, reason=guess.reason, **about)
     seen = [[0.0, result, ""]]

@@ -66,7 +66,7 @@ def chart(
     marks: Sequence[Mark] = (),
     below: tuple[float, str] | None = None,  # shade what lies below this value, and say why
     height: int = 330,
-    margin: int = 200,  # for the labels on the right
+    margin: int = 190,  # for the labels on the right
 ) -> str:
     """Return a chart."""
     widths = [value for xs in (*(line.xs for line in lines), *(area.xs for area in areas)) for value in xs]
@@ -173,4 +173,4 @@ def _band(frame: Frame, value: float, words: str) -> str:
     shade = tag(
         "rect", x=frame.x.start, y=top, width=frame.x.end - frame.x.start, height=bottom - top, class_="pg-band"
     )
-    return shade + (text(frame.x.end - 8, bottom - 8, words, "pg-inside", "end") if bottom - top > LINE_HEIGHT else "")
+    return shade + (text(frame.x.start + 8, bottom - 8, words, "pg-inside") if bottom - top > LINE_HEIGHT else "")

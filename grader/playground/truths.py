@@ -7,12 +7,13 @@ from pathlib import Path
 from types import ModuleType
 
 from grader.playground.panels import Numbers, Truth, Value
+from grader.sealed import reference_of
 from grader.tables import read
 
 
 def open_truth(root: Path, chapter: str) -> Truth:
     """Return what answers for the chapter's panels: the name of a model and settings in, numbers out."""
-    models = _load(root / "reference" / chapter / "truth.py")
+    models = _load(reference_of(root) / chapter / "truth.py")
 
     @functools.lru_cache(maxsize=256)
     def compute(name: str, settings: tuple[tuple[str, Value], ...]) -> Numbers:

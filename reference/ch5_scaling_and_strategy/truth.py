@@ -143,7 +143,7 @@ def _cell(model: str, cluster: Cluster, stages: tuple[int, ...], t: int, p: int)
     fits = [each for each in measured if each["memory_gb"] <= memory_gb]
     if not fits:
         least = min(each["memory_gb"] for each in measured)
-        return {**empty, "why": f"needs {least:.0f} GB"}
+        return {**empty, "why": f"needs {least:.3g} GB"}
     return {**min(fits, key=lambda each: each["step_s"]), "tensor": t, "pipeline": p, "why": ""}
 
 
