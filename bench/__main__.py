@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 
-from bench import checks, ranks
+from bench import checks, classroom, ranks
 from bench.measure import ROOT, Row, import_torch_s
 
 Part = Callable[[float], list[Row]]
@@ -17,6 +17,7 @@ PARTS: dict[str, Part] = {
     "starts": ranks.starts,
     "memory": ranks.memory,
     "endurance": ranks.endurance,
+    "class": classroom.a_class,
 }
 HEAD = """# Measurements
 
