@@ -16,6 +16,7 @@ from typing import Any
 from fake_course import REPAIRED, STARTER, write_exercise
 from grader import cli
 
+CLASS_SEED = "--seed=11"
 SLUGS = ("add_up", "sum_up", "put_together")
 PACKAGE = Path(cli.__file__).parent
 TIMES = REPAIRED.replace("a + b", "a * b")  # equals the sum of 2 and 2, and of nothing else here
@@ -123,9 +124,8 @@ def tar_folder(home: Path, without: str = "-") -> None:
         archive.add(home, home.name, filter=lambda entry: None if entry.name.endswith(without) else entry)
 
 
-def command(course: Path, *arguments: object) -> list[str]:
-    """Return the command line that grades, in the course's folder."""
-    del course
+def command(*arguments: object) -> list[str]:
+    """Return the command line that grades, for the course's folder."""
     return [sys.executable, "-m", "grader", "grade", *map(str, arguments)]
 
 
@@ -133,8 +133,13 @@ def grade(course: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Grade as an instructor does."""
     environment = {**os.environ, "PYTHONUTF8": "1"}
     return subprocess.run(
-        command(course, *arguments), cwd=course, env=environment, capture_output=True, encoding="utf-8", check=False
+        command(*arguments), cwd=course, env=environment, capture_output=True, encoding="utf-8", check=False
     )
+
+
+def out_of(folder: Path) -> Path:
+    """Return where the results of a class are by default."""
+    return folder.with_name(f"{folder.name}-grades")
 
 
 def graded_works(done: subprocess.CompletedProcess[str]) -> int:

@@ -247,22 +247,31 @@ def test_nothing_of_a_students_repository_is_executed(repository: Path, root: Pa
     victim, script = tmp_path / "victim", tmp_path / "evil.sh"
     script.write_text(f"#!/bin/sh\ntouch {victim}\n")
     script.chmod(0o755)
-    settings = {
-        **dict.fromkeys(("core.fsmonitor", "core.pager", "pager.log", "gpg.program", "core.sshCommand"), str(script)),
-        **dict.fromkeys(("diff.evil.textconv", "diff.external", "filter.evil.smudge", "alias.log"), f"!{script}"),
-        "log.showSignature": "true",
-        "core.hooksPath": str(tmp_path / "hooks"),
-        "remote.origin.url": f"ext::{script}",
-        "remote.origin.promisor": "true",
-        "protocol.ext.allow": "always",
-        "include.path": str(script),
-    }
-    config = "".join(
-        f'[{".".join(key.split(".")[:-1])}]\n\t{key.split(".")[-1]} = "{value}"\n' for key, value in settings.items()
-    )
-    config = config.replace("[remote.origin]", '[remote "origin"]').replace("[filter.evil]", '[filter "evil"]')
+    config = f"""
+[core]
+    fsmonitor = {script}
+    pager = {script}
+    hooksPath = {tmp_path / "hooks"}
+    sshCommand = {script}
+[gpg]
+    program = {script}
+[log]
+    showSignature = true
+[diff]
+    external = {script}
+[diff "evil"]
+    textconv = {script}
+[filter "evil"]
+    smudge = {script}
+    clean = {script}
+[remote "origin"]
+    url = ext::{script}
+    promisor = true
+[protocol "ext"]
+    allow = always
+"""
     with (repository / ".git" / "config").open("a") as file:
-        file.write(config.replace("[diff.evil]", '[diff "evil"]'))
+        file.write(config)
     (repository / ".gitattributes").write_text("* diff=evil filter=evil\n")
     (repository / ".gitmodules").write_text(f'[submodule "x"]\n\tpath = x\n\turl = ext::{script}\n')
     hooks = [repository / ".git" / "hooks", tmp_path / "hooks"]
@@ -274,6 +283,8 @@ def test_nothing_of_a_students_repository_is_executed(repository: Path, root: Pa
     taken = take(repository, root, with_dates=True)
     assert taken.dates["sum_up"] == at(5)
     assert not victim.exists()
+    subprocess.run(["git", "status"], cwd=repository, capture_output=True, check=False)
+    assert victim.exists(), "plain git would have run it"
 
 
 @pytest.mark.parametrize(

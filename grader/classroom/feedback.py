@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +52,8 @@ def feedback(student: StudentMarks, marks: ClassMarks) -> str:
 
 def in_a_line(text: str, limit: int = 200) -> str:
     """Return text that Markdown shows as it is, in a table too."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", " ".join(clean(text, limit).split()))
+    line = html.escape(" ".join(clean(text, limit).split()), quote=False)
+    return re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", line)
 
 
 def _head(student: StudentMarks, marks: ClassMarks) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _collect(
     course = Course.of(root, chosen, seed)
     number, shards = arguments.shard or (1, 1)
     entries = []
-    with _progress(len(hand_ins[number - 1 :: shards]), "reading hand-ins") as tick:
+    with _progress(len(hand_ins[number - 1 :: shards]), "reading") as tick:
         for path in hand_ins[number - 1 :: shards]:
             entries.append(collect(path, course, store, with_dates=with_dates))
             tick()
@@ -216,7 +216,7 @@ def _progress(total: int, what: str) -> Iterator[Tick]:
     def tick() -> None:
         nonlocal done
         done += 1
-        if done % step == 0 or done == total:
+        if what == "grading" and (done % step == 0 or done == total):
             print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
 
     yield tick
