@@ -157,14 +157,12 @@ def refuse_missing(folder: Path, name: str, entries: list[str]) -> None:
         return
     from difflib import get_close_matches
 
+    stem, programs = name.removesuffix(".py"), [entry for entry in entries if entry.lower().endswith(".py")]
     near = [entry for entry in entries if entry.lower() == name.lower()]
-    near += get_close_matches(name, [entry for entry in entries if entry.lower().endswith(".py")], n=1, cutoff=0.8)
+    near += [entry for entry in programs if entry.lower().startswith(stem)]  # a copy: add_up (1).py, add_up_final.py
+    near += get_close_matches(name, programs, n=1, cutoff=0.8)
     place = "/".join(folder.parts[-3:])
-    found = (
-        f"; found {clean(near[0], 200)}. Rename it to {name}."
-        if near
-        else f". Get it back: nox -s reset -- {name.removesuffix('.py')}"
-    )
+    found = f"; found {clean(near[0], 200)}. Rename it to {name}." if near else f". Get it back: nox -s reset -- {stem}"
     raise RefusedFile(f"The file {name} is missing from {place}{found}")
 
 
