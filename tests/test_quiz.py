@@ -43,6 +43,33 @@ def test_length_does_not_give_the_right_answer_away(file: Path) -> None:
         assert hits <= max(2, len(singles) / 2), f"{hits} of {len(singles)} right answers are found by length alone"
 
 
+HEDGES = {"about", "nearly", "most", "some", "may", "if", "unless", "mostly", "usually"}
+ABSOLUTES = {"never", "always", "all", "every", "each", "both", "only", "any", "neither", "no"}
+
+
+@pytest.mark.parametrize("tempting", [HEDGES, ABSOLUTES], ids=["hedges", "absolutes"])
+def test_wording_does_not_give_the_right_answer_away(tempting: set[str]) -> None:
+    """Whoever takes the most, or the least, hedged or absolute of the choices of all quizzes stays near chance."""
+    singles = [question for file in FILES for question in quiz.load(file, 0) if question.kind == "single"]
+    for sign in (1, -1):
+        share = sum(lucky(question, tempting, sign) for question in singles) / len(singles)
+        assert share < 0.4, f"{share:.0%} of the right answers are found by wording alone"
+
+
+def lucky(question: Question, tempting: set[str], sign: int) -> float:
+    """Return the chance of the right choice among those that hold most, or fewest, of these words."""
+    counts = [sign * len(tempting & set(choice.text.lower().strip(".").split())) for choice in question.choices]
+    taken = [choice.right for choice, count in zip(question.choices, counts, strict=True) if count == max(counts)]
+    return sum(taken) / len(taken)
+
+
+def test_no_choice_argues_for_itself() -> None:
+    """A reason in a choice can be weighed without the question; reasons come after the answer."""
+    questions = [question for file in FILES for question in quiz.load(file, 0)]
+    texts = [choice.text for question in questions for choice in question.choices]
+    assert not [text for text in texts if {"since", "because", "so"} & set(text.replace(",", " ").split())]
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
 def test_another_seed_draws_another_order_and_other_numbers(file: Path) -> None:
     """And the same seed the same."""
