@@ -98,6 +98,12 @@ def reset(session: nox.Session) -> None:
 
 
 @student
+def playground(session: nox.Session) -> None:
+    """Open the interactive pages: nox -s playground -- [CHAPTER]."""
+    grader(session, "playground", environment="playground")
+
+
+@student
 def doctor(session: nox.Session) -> None:
     """Say what this machine offers and what it lacks."""
     grader(session, "doctor")
@@ -113,15 +119,34 @@ def new(session: nox.Session) -> None:
 
 
 @maintainer
+def release(session: nox.Session) -> None:
+    """Write the students' copy: nox -s release -- DIR, or --update DIR, --gradescope F.zip, --classroom50 DIR."""
+    grader(session, "release")
+
+
+@maintainer
 def audit(session: nox.Session) -> None:
     """Prove exercises: nox -s audit -- [SLUG ...]."""
     grader(session, "audit", environment="develop")
 
 
 @maintainer
+def grade(session: nox.Session) -> None:
+    """Grade a class: nox -s grade -- FOLDER; with --dask ADDRESS on a cluster."""
+    on_cluster = any(word.startswith("--dask") for word in session.posargs)
+    grader(session, "grade", environment="cluster" if on_cluster else "grade")
+
+
+@maintainer
 def tests(session: nox.Session) -> None:
     """Run the tests of the grader itself: nox -s tests -- [PYTEST ARGS]."""
     session.run(python_of(session, "develop"), "-m", "pytest", *session.posargs, log=False)
+
+
+@maintainer
+def browser(session: nox.Session) -> None:
+    """Try the interactive pages in a real browser: nox -s browser -- [PYTEST ARGS]."""
+    session.run(python_of(session, "develop"), "-m", "pytest", "browser", *session.posargs, log=False)
 
 
 @maintainer

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 
-from bench import checks, ranks
+from bench import checks, classroom, hostile, ranks, students
 from bench.measure import ROOT, Row, import_torch_s
 
 Part = Callable[[float], list[Row]]
@@ -17,6 +17,12 @@ PARTS: dict[str, Part] = {
     "starts": ranks.starts,
     "memory": ranks.memory,
     "endurance": ranks.endurance,
+    "price": hostile.price,
+    "corpus": hostile.corpus,
+    "fuzz": hostile.fuzz,
+    "kills": hostile.kills,
+    "students": students.one_by_one,
+    "class": classroom.a_class,
 }
 HEAD = """# Measurements
 

@@ -7,17 +7,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.measure import ROOT, Row, command_s
+from bench.measure import Row, command_s, copy_of_course
 
 SLUG = "mean_gradients"
-IGNORED = shutil.ignore_patterns(".git", ".nox", "__pycache__", "*_cache", "notes.jsonl")
 
 
 def one_check(torch_s: float) -> list[Row]:
     """Time `check mean_gradients` on the repaired file, with the fork server and with spawned ranks."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "checkout")
-        shutil.copytree(ROOT, copy, ignore=IGNORED)
+        copy = copy_of_course(Path(folder, "checkout"))
         place = Path("ch1_data_parallel", SLUG, f"{SLUG}.py")
         shutil.copy(copy / "reference" / place, copy / "exercises" / place)
         command = [sys.executable, str(copy / "grader" / "__main__.py"), "check", SLUG]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +25,12 @@ class Row:
     value: str
     bound: str = ""
     kept: bool = True
+
+
+def copy_of_course(target: Path) -> Path:
+    """Copy this checkout without what tools made, and return the copy."""
+    ignored = shutil.ignore_patterns(".git", ".nox", "__pycache__", "*_cache", "notes.jsonl")
+    return Path(shutil.copytree(ROOT, target, ignore=ignored))
 
 
 def median_s(action: Callable[[], object], repeats: int = 5) -> float:

@@ -9,7 +9,9 @@ The modules, in the one order in which they may import each other (each only fro
     wire          values as data between processes: an allow-list, never pickles
     files_in      take named regular files out of an untrusted folder
     tables        read our own TOML and Python files; a broken one is `path:line: fact`
+    sealed        the instructor's half in one obscured file, and opened as a folder
     catalog       read the exercises from their folders
+    hand_in       find a student's files in a folder that somebody else laid out
     quiz          read a chapter's knowledge check, draw it anew, judge an answer
     quantities    read numbers, ranges and units as people write them
     predictions   understand a prediction and compare it with what came out
@@ -34,7 +36,10 @@ The modules, in the one order in which they may import each other (each only fro
     session       one pytest session over one file of checks
     runner        an exercise and a submission in, results out
     report        results as text, JSON, JUnit and workflow commands
+    playground    the interactive pages: guess, then see truth and own curve
     audit         prove an exercise
+    release       the students' copy: written, brought up to date, packed for other services
+    classroom     grade a class: hand-ins in, one result for each student and exercise out, whatever happens
     verbs         one module a verb of the command line
     cli           read the command line, run one verb
     __main__      python -m grader

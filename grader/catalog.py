@@ -15,6 +15,7 @@ from zlib import crc32
 from grader.errors import UsageError
 from grader.records import Exercise, Experiment, JudgedBy, Limits, Mechanism, Promise, Transport
 from grader.safe_text import did_you_mean
+from grader.sealed import reference_of
 from grader.tables import Table, broken, demand, parse, read
 
 _CHAPTER = re.compile(r"ch(\d+)_[a-z0-9_]+")
@@ -34,7 +35,7 @@ _TRANSPORTS = ("none", "simulated", "gloo")
 
 
 def find_root() -> Path:
-    """Return the checkout that holds this package, `exercises/` and `reference/`."""
+    """Return the checkout that holds this package, `exercises/`, and `reference/` or its sealed file."""
     return Path(__file__).absolute().parent.parent
 
 
@@ -67,7 +68,7 @@ def load_exercise(root: Path, file: Path) -> Exercise:
     slug, chapter = file.parent.name, file.parent.parent.name
     table = Table.read(file)
     demand(_is_usable_name(slug), file, 1, f"`{slug}` cannot name an exercise: use lower case, no keyword, no module")
-    reference_dir = root / "reference" / chapter / slug
+    reference_dir = reference_of(root) / chapter / slug
     exercise = Exercise(
         slug=slug,
         chapter=int(cast("re.Match[str]", _CHAPTER.fullmatch(chapter))[1]),
@@ -78,7 +79,7 @@ def load_exercise(root: Path, file: Path) -> Exercise:
         student_dir=file.parent,
         reference_dir=reference_dir,
         limits=_limits(table.take("limits", dict, {}), table),
-        preload=_preload(reference_dir / f"{slug}.py", reference_dir / "harness.py"),
+        preload=_preload(*(reference_dir / name for name in (f"{slug}.py", "starter.py", "harness.py"))),
         uses=table.take_texts("uses"),
         data=table.take_texts("data"),
         sources=table.take_texts("sources"),
@@ -114,9 +115,9 @@ def used_paths(exercise: Exercise, course_dir: Path | None = None) -> dict[str, 
     return {slug: folder / f"{slug}.py" for slug, folder in chapters.items()}
 
 
-def promises(exercise: Exercise) -> tuple[Promise, ...]:
-    """Return what each check says of itself, in teaching order, read from `checks.py` without importing it."""
-    file = exercise.checks_path
+def promises(exercise: Exercise, file: Path | None = None) -> tuple[Promise, ...]:
+    """Return what each check says of itself, in teaching order, read and not imported from `checks.py` or `file`."""
+    file = file or exercise.checks_path
     found = tuple(
         _promise(node, file)
         for node in parse(file).body

@@ -25,8 +25,11 @@ VERBS = {
     "explain": "once an exercise passes: name what was wrong, then read the explanation",
     "quiz": "take a chapter's knowledge check: ten questions, an explanation after each answer",
     "reset": "get the original starter back; your file is kept beside it",
+    "playground": "open the interactive pages: guess, then see the truth and your own curve",
     "doctor": "say what this machine offers: isolation, torch, cores, memory",
     "new": "begin a new exercise: the two folders, filled with a pattern",
+    "release": "write the students' copy, bring one up to date, pack it for Gradescope or Classroom 50",
+    "grade": "grade a class: a folder of cloned repositories or archives in, grades, feedback and a report out",
     "audit": "prove exercises: starters fail where they should, right repairs pass, wrong ones are caught",
 }
 
@@ -46,7 +49,7 @@ def main(argv: Sequence[str] | None = None, root: Path | None = None) -> int:
 
     Args:
         argv: what follows the program's name; by default, what this process was started with.
-        root: the checkout that holds `exercises/` and `reference/`; by default, the one that holds this package.
+        root: the checkout with `exercises/` and the other half; by default, the one that holds this package.
     """
     for stream in (sys.stdout, sys.stderr):
         _write_utf8(stream)
@@ -69,8 +72,9 @@ def _run(argv: list[str], root: Path) -> int:
         print(_help())
         return 0
     name, *rest = argv
-    if name not in VERBS:
-        raise UsageError(f"`{name}` is not a verb.{did_you_mean(name, VERBS)} `python -m grader` lists the verbs.")
+    verbs = _verbs()
+    if name not in verbs:
+        raise UsageError(f"`{name}` is not a verb.{did_you_mean(name, verbs)} `python -m grader` lists the verbs.")
     verb = cast("Verb", importlib.import_module(f"grader.verbs.{name}"))
     program, what = f"python -m grader {name}", _sentence(VERBS[name])
     parser = argparse.ArgumentParser(program, description=what, allow_abbrev=False)
@@ -78,8 +82,14 @@ def _run(argv: list[str], root: Path) -> int:
     return verb.run(parser.parse_args(rest), root)
 
 
+def _verbs() -> dict[str, str]:
+    """Return the verbs of this copy: the students' has none of an instructor."""
+    folder = Path(__file__).parent / "verbs"
+    return {name: what for name, what in VERBS.items() if (folder / f"{name}.py").is_file()}
+
+
 def _help() -> str:
-    lines = [f"  {name:<9}{what}" for name, what in VERBS.items()]
+    lines = [f"  {name:<12}{what}" for name, what in _verbs().items()]
     return "\n".join(
         ["usage: python -m grader VERB [ARGS]      or: nox -s VERB -- [ARGS]", "", *lines, "", "VERB --help says more."]
     )

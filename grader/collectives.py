@@ -5,6 +5,7 @@ Both transports keep their books here, so that a mismatch is the same sentence o
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -38,7 +39,8 @@ class Entry:
     post: Post
     meeting: Meeting | None = None
     is_done: bool = False
-    launch_s: float = 0.0  # the rank's clock when it posted; this and the next only on the simulated network
+    launch_s: float = 0.0  # the rank's clock when it posted
+    done_s: float = 0.0  # and, on gloo, when it was complete for this rank
     seen: int = 0  # the longest chain of messages whose end the rank had waited for when it posted
 
 
@@ -82,12 +84,13 @@ class Collectives:
         self._meetings: defaultdict[Hashable, list[Meeting]] = defaultdict(list)
         self._counts: Counter[Hashable] = Counter()
         self._takes_any: set[int] = set()  # ranks that received from any source
+        self._began_s: float | None = None  # when the first operation of the run was posted
 
     def post(self, rank: int, message: Mapping[str, object]) -> Entry:
         """Enter the beginning of an operation; raise StudentFailure if there is none such, or for a mismatch."""
         post = read_post(rank, message)
         self._refuse_nonsense(post)
-        entry = Entry(post)
+        entry = Entry(post, launch_s=self._now_s())
         self.entries[rank].append(entry)
         if post["op"] in COLLECTIVES:
             self._meet(entry, _key(post), tuple(post["group"]))
@@ -106,7 +109,8 @@ class Collectives:
 
     def done(self, rank: int, message: Mapping[str, object]) -> None:
         """Enter that a rank's operation number `n` is complete for it."""
-        self.entry(rank, message).is_done = True
+        entry = self.entry(rank, message)
+        entry.is_done, entry.done_s = True, self._now_s()
 
     def can_go_on(self, rank: int, number: int) -> bool:
         """Return whether everyone whom operation `number` of a rank needs has begun it too."""
@@ -117,7 +121,7 @@ class Collectives:
 
     def calls(self, rank: int) -> tuple[Call, ...]:
         """Return the record of every operation that a rank began, in its order."""
-        return tuple(map(_call, self.entries[rank]))
+        return tuple(_call(entry, is_real=self.at_once) for entry in self.entries[rank])
 
     def pair(self, entry: Entry, peer: int) -> Meeting:
         """Let a message meet its other end: the k-th send of a channel with its k-th receive."""
@@ -130,6 +134,12 @@ class Collectives:
         key = _channel(receive.post, source)
         number, meetings = self._counts[key, receive.post["rank"]], self._meetings[key]
         return meetings[number].entries.get(source) if number < len(meetings) else None
+
+    def _now_s(self) -> float:
+        """Return the real seconds since the first operation of the run."""
+        now_s = time.monotonic()
+        self._began_s = now_s if self._began_s is None else self._began_s
+        return now_s - self._began_s
 
     def _meet(self, entry: Entry, key: Hashable, members: tuple[int, ...]) -> Meeting:
         rank, meetings = entry.post["rank"], self._meetings[key]
@@ -170,7 +180,7 @@ def _channel(post: Post, peer: int) -> Hashable:
     return ends, post["tag"], _key(post)
 
 
-def _call(entry: Entry) -> Call:
+def _call(entry: Entry, *, is_real: bool) -> Call:
     post, meeting = entry.post, entry.meeting or Meeting(())
     takes = post["op"] in RECEIVES
     return Call(
@@ -184,9 +194,10 @@ def _call(entry: Entry) -> Call:
         ring_bytes=_ring_bytes(post, meeting),
         line=post["line"],
         depth=meeting.depth,
-        start_s=meeting.start_s,
-        end_s=meeting.end_s,
+        start_s=entry.launch_s if is_real else meeting.start_s,
+        end_s=entry.done_s if is_real else meeting.end_s,
         completed=entry.is_done,
+        posted_s=entry.launch_s,
     )
 
 

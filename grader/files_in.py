@@ -45,7 +45,7 @@ def take(folder: Path, name: str) -> bytes:
         RefusedFile: the file is missing, not an ordinary file, too large, or no UTF-8 text.
     """
     source = read_regular(folder, name, MAX_BYTES)
-    _refuse_odd_text(name.rpartition("/")[2], source)
+    refuse_odd_text(name.rpartition("/")[2], source)
     return source
 
 
@@ -92,7 +92,7 @@ def _opened_at(folder: Path, parents: list[str], last: str) -> Iterator[int]:
     try:
         for part in parents:
             descriptors.append(os.open(part, _ENTER, dir_fd=descriptors[-1]))
-        _refuse_missing(folder.joinpath(*parents), last, os.listdir(descriptors[-1]))  # noqa: PTH208 a descriptor, no path
+        refuse_missing(folder.joinpath(*parents), last, os.listdir(descriptors[-1]))  # noqa: PTH208 a descriptor, no path
         _refuse_odd_kind(os.stat(last, dir_fd=descriptors[-1], follow_symlinks=False), last)
         descriptors.append(os.open(last, _READ, dir_fd=descriptors[-1]))
         yield descriptors[-1]
@@ -109,7 +109,7 @@ def _opened_by_path(folder: Path, parents: list[str], last: str) -> Iterator[int
         path = path / part
         if _is_link(path.lstat()):
             raise OSError(errno.ELOOP, "a link", str(path))
-    _refuse_missing(path, last, [entry.name for entry in path.iterdir()])
+    refuse_missing(path, last, [entry.name for entry in path.iterdir()])
     seen = (path / last).lstat()
     _refuse_odd_kind(seen, last)
     descriptor = os.open(path / last, _READ)
@@ -127,9 +127,15 @@ def _read(descriptor: int, name: str, max_bytes: int) -> bytes:
     while left and (chunk := os.read(descriptor, left)):
         chunks.append(chunk)
         left -= len(chunk)
-    if not left:
+    content = b"".join(chunks)
+    refuse_large(name, len(content), max_bytes)
+    return content
+
+
+def refuse_large(name: str, size: int, max_bytes: int) -> None:
+    """Raise RefusedFile if a file has more bytes than it may."""
+    if size > max_bytes:
         raise RefusedFile(f"{name} is larger than {max_bytes >> 10} KiB. Keep only the program in it.")
-    return b"".join(chunks)
 
 
 def _is_link(status: os.stat_result) -> bool:
@@ -142,20 +148,26 @@ def _refuse_odd_kind(status: os.stat_result, name: str) -> None:
         raise RefusedFile(f"{name} is {kind}, not an ordinary file. Put the file itself in its place.")
 
 
-def _refuse_missing(folder: Path, name: str, entries: list[str]) -> None:
-    """Compare names exactly, also where the file system does not: elsewhere the file would be missing."""
+def refuse_missing(folder: Path, name: str, entries: list[str]) -> None:
+    """Raise RefusedFile unless `name` is among the entries of the folder.
+
+    Names are compared exactly, also where the file system does not: elsewhere the file would be missing.
+    """
     if name in entries:
         return
     from difflib import get_close_matches
 
+    stem, programs = name.removesuffix(".py"), [entry for entry in entries if entry.lower().endswith(".py")]
     near = [entry for entry in entries if entry.lower() == name.lower()]
-    near += get_close_matches(name, [entry for entry in entries if entry.lower().endswith(".py")], n=1, cutoff=0.8)
+    near += [entry for entry in programs if entry.lower().startswith(stem)]  # a copy: add_up (1).py, add_up_final.py
+    near += get_close_matches(name, programs, n=1, cutoff=0.8)
     place = "/".join(folder.parts[-3:])
-    found = f"; found {clean(near[0], 200)}. Rename it to {name}." if near else f". Restore it: git checkout -- {name}"
+    found = f"; found {clean(near[0], 200)}. Rename it to {name}." if near else f". Get it back: nox -s reset -- {stem}"
     raise RefusedFile(f"The file {name} is missing from {place}{found}")
 
 
-def _refuse_odd_text(name: str, source: bytes) -> None:
+def refuse_odd_text(name: str, source: bytes) -> None:
+    """Raise RefusedFile unless this is text in UTF-8."""
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise RefusedFile(f"{name} is saved as UTF-16. Save it as UTF-8.")
     if (offset := source.find(b"\0")) >= 0:

@@ -58,13 +58,18 @@ def read(folder: Path) -> tuple[list[Event], list[str]]:
     if not os.path.lexists(folder / NAME):
         return [], []
     try:
-        lines = read_regular(folder, NAME, MAX_BYTES).split(b"\n")
+        return events_of(read_regular(folder, NAME, MAX_BYTES), folder.name)
     except RefusedFile as refusal:
         return [], [str(refusal)]
+
+
+def events_of(content: bytes, folder_name: str) -> tuple[list[Event], list[str]]:
+    """Return the events in the bytes of a notes file, and a sentence for each line that is none."""
+    lines = content.split(b"\n")
     parsed = [(number, _parse(line)) for number, line in enumerate(lines, 1) if line.strip()]
     events = {event["id"]: event for _, event in parsed if event is not None}  # a merge may leave a line twice
     broken = [number for number, event in parsed if event is None]
-    return sorted(events.values(), key=lambda event: event["time"]), _complaints(folder, broken)
+    return sorted(events.values(), key=lambda event: event["time"]), _complaints(folder_name, broken)
 
 
 def of(exercise: Exercise) -> tuple[list[Event], list[str]]:
@@ -160,10 +165,10 @@ def _has(event: Event, fields: dict[str, type]) -> bool:
     return all(type(event.get(name)) is kind for name, kind in fields.items())
 
 
-def _complaints(folder: Path, broken: Sequence[int]) -> list[str]:
+def _complaints(folder_name: str, broken: Sequence[int]) -> list[str]:
     sentences = [
-        f"Line {number} of {folder.name}/{NAME} is no note and was skipped." for number in broken[:MAX_COMPLAINTS]
+        f"Line {number} of {folder_name}/{NAME} is no note and was skipped." for number in broken[:MAX_COMPLAINTS]
     ]
     if len(broken) > MAX_COMPLAINTS:
-        sentences.append(f"{len(broken) - MAX_COMPLAINTS} more lines of {folder.name}/{NAME} are no notes.")
+        sentences.append(f"{len(broken) - MAX_COMPLAINTS} more lines of {folder_name}/{NAME} are no notes.")
     return sentences

@@ -15,6 +15,7 @@ from grader.quantities import Span, read_span, show
 from grader.records import Experiment, Observation
 
 MAX_CHARACTERS = 300
+PANEL = "panel:"  # begins the `code` of what a picture of the playground asked, which is another question
 TOLERANCE = 0.05  # relative: whoever predicts 2 and sees 2.05 has understood
 
 _STEPS: Mapping[str, float | str] = {
@@ -115,7 +116,7 @@ def rounds(events: Iterable[Mapping[str, Any]]) -> tuple[Round, ...]:
     """Return the story of an experiment, one round for each version of the code, from its notes, oldest first."""
     found: dict[str, Round] = {}
     for event in events:
-        if event["kind"] not in {"prediction", "result"}:
+        if event["kind"] not in {"prediction", "result"} or event["code"].startswith(PANEL):
             continue
         this = found.get(event["code"], Round(event["code"]))
         if event["kind"] == "result":

@@ -98,9 +98,19 @@ class Exercise:
         return self.reference_dir / f"{self.slug}.py"
 
     @property
+    def pristine_path(self) -> Path:
+        """Name the starter as it was released; it is there in a students' copy, elsewhere git has it."""
+        return self.reference_dir / "starter.py"
+
+    @property
     def checks_path(self) -> Path:
         """Name the file of hidden checks."""
         return self.reference_dir / "checks.py"
+
+    @property
+    def held_out_path(self) -> Path:
+        """Name the file of checks that are never released; it need not exist."""
+        return self.reference_dir / "held_out.py"
 
     @property
     def harness_path(self) -> Path:
@@ -125,6 +135,7 @@ class Request:
     all: bool = False
     seed: int | None = None
     jobs: int = 1
+    trace: bool = False
     required_level: Level = Level.B0
 
 
@@ -166,7 +177,8 @@ class Call:
 
     `payload_bytes` is what this rank contributed (for `recv`, what it received); `ring_bytes` what a ring algorithm
     would have made it send. `depth` is the number of messages in the longest chain of dependent messages that ends
-    here, `start_s` and `end_s` are virtual seconds; all three only on the simulated network.
+    here, only on the simulated network. Seconds are virtual there; on gloo they are those since the first operation
+    of the run, as the trusted process saw the rank begin and end.
     """
 
     sequence: int  # of this rank, from 0
@@ -182,6 +194,16 @@ class Call:
     start_s: float = 0.0
     end_s: float = 0.0
     completed: bool = False
+    posted_s: float = 0.0  # when the rank called it
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Hold what the ranks of one run said to each other: the calls of each, in rank order."""
+
+    function: str
+    transport: Transport
+    calls: tuple[tuple[Call, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -279,6 +301,8 @@ class CheckResult:
     output: str = ""  # what the submission printed during the check, raw
     seconds: float = 0.0
     line: int = 0  # of the submission, where it raised or waited; 0 if unknown
+    kind: str = ""  # how a run failed: raised, died, timeout, deadlock, ...; "" for a wrong value
+    talks: tuple[Talk, ...] = ()  # where a trace was asked for
 
     @property
     def hint(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 
 from grader import catalog, files_in
 from grader.errors import RefusedFile
@@ -20,10 +22,12 @@ def run(
     *,
     stop_at_first: bool = True,
     progress: Progress = tell_nobody,
+    trace: bool = False,
 ) -> ExerciseResult:
     """Run the checks of an exercise against a submission, in the order of the file, up to the first that fails.
 
-    The submission's file is read here and runs elsewhere. Raises BrokenExercise or GraderError for what is ours.
+    The submission's file is read here and runs elsewhere. `trace` keeps what the ranks said to each other.
+    Raises BrokenExercise or GraderError for what is ours.
     """
     begun = time.monotonic()
     promises = catalog.promises(submission.exercise)
@@ -34,21 +38,31 @@ def run(
     except RefusedFile as refusal:
         not_run = tuple(CheckResult(promise, Outcome.NOT_RUN) for promise in promises)
         return ExerciseResult(submission, Outcome.FAILED, not_run, str(refusal))
-    checks = run_source(submission, source, used, launcher, seed, promises, stop_at_first, progress)
+    checks = run_source(
+        submission, source, launcher, seed, promises, used=used, stop_at_first=stop_at_first, progress=progress
+    )
+    if not trace:
+        checks = tuple(replace(check, talks=()) for check in checks)
     return ExerciseResult(submission, outcome_of(checks), checks, seconds=round(time.monotonic() - begun, 3))
 
 
 def run_source(
     submission: Submission,
     source: bytes,
-    used: Mapping[str, bytes],
     launcher: Launcher,
     seed: int,
     promises: tuple[Promise, ...],
-    stop_at_first: bool,
-    progress: Progress,
+    *,
+    used: Mapping[str, bytes] = MappingProxyType({}),
+    checks: Path | None = None,
+    stop_at_first: bool = True,
+    most_timeouts: int | None = None,
+    progress: Progress = tell_nobody,
 ) -> tuple[CheckResult, ...]:
-    """Run the checks against a submission's source."""
+    """Run the checks of the exercise, or those of another file, against a submission's source.
+
+    After `most_timeouts` checks that ran out of time the others are not run: whatever hangs would hang in them, too.
+    """
     from grader import session  # imports pytest, which `list` and `hint` do without
 
     # a guess from untrusted words: it only decides what is imported early
@@ -67,10 +81,11 @@ def run_source(
         return Student(exercise, source, harness, launcher, seed_of_check, lambda what: tell(1, what), used)
 
     return session.run_checks(
-        exercise.checks_path,
+        checks or exercise.checks_path,
         promises,
         make_student,
         stop_at_first=stop_at_first,
+        most_timeouts=most_timeouts,
         guard_s=session.guard_s(exercise.limits.timeout_s),
         progress=lambda what: tell(0, what),
     )

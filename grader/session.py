@@ -55,7 +55,11 @@ class Collector:
     """A pytest plugin that hands each check its `student` and `rng` and keeps how each ended."""
 
     def __init__(
-        self, promises: tuple[Promise, ...], make_student: MakeStudent, progress: Callable[[str], None]
+        self,
+        promises: tuple[Promise, ...],
+        make_student: MakeStudent,
+        progress: Callable[[str], None],
+        most_timeouts: int | None = None,
     ) -> None:
         """Expect exactly the checks in `promises`."""
         self.promises = {promise.name: promise for promise in promises}
@@ -63,6 +67,7 @@ class Collector:
         self.results: dict[str, CheckResult] = {}
         self.students: dict[str, Student] = {}
         self.started_s: dict[str, float] = {}
+        self.timeouts_left = most_timeouts
 
     @pytest.fixture
     def student(self, request: pytest.FixtureRequest) -> Iterator[Student]:
@@ -100,6 +105,9 @@ class Collector:
         error = call.excinfo.value if call.excinfo is not None else None
         if call.when == "call" or error is not None:
             self.keep(item.name, error, in_check=call.when == "call")
+        if isinstance(error, StudentFailure) and error.kind == "timeout" and self.timeouts_left is not None:
+            self.timeouts_left -= 1
+            item.session.shouldfail = self.timeouts_left <= 0 and "too many checks ran out of time"
         return report
 
     def keep(self, name: str, error: BaseException | None, *, in_check: bool) -> None:
@@ -110,11 +118,13 @@ class Collector:
         student = self.students.get(name)
         outcome, message = judge(error, student) if in_check else (Outcome.ERROR, f"{type(error).__name__}: {error}")
         output = student.outputs[-1] if student is not None and student.outputs else ""
-        line = 0
+        line, kind = 0, ""
         if isinstance(error, StudentFailure):
-            output, line = error.output, error.line or 0
+            output, line, kind = error.output, error.line or 0, error.kind
         seconds = time.monotonic() - self.started_s.get(name, time.monotonic())
-        self.results[name] = CheckResult(self.promises[name], outcome, message, output, round(seconds, 3), line)
+        talks = tuple(student.talks) if student is not None else ()
+        seconds = round(seconds, 3)
+        self.results[name] = CheckResult(self.promises[name], outcome, message, output, seconds, line, kind, talks)
 
 
 def judge(error: BaseException | None, student: Student | None) -> tuple[Outcome, str]:
@@ -148,12 +158,13 @@ def run_checks(
     stop_at_first: bool,
     guard_s: float,
     progress: Callable[[str], None],
+    most_timeouts: int | None = None,
 ) -> tuple[CheckResult, ...]:
     """Run the checks of one file and return one result for each promise, in the order of the file.
 
     A check without a positive record is NOT_RUN. Raises GraderError if pytest itself could not do its work.
     """
-    collector = Collector(promises, make_student, progress)
+    collector = Collector(promises, make_student, progress, most_timeouts)
     arguments = [
         str(checks),
         "-c",

@@ -8,7 +8,7 @@ from typing import Any
 
 from grader.exchange import Exchange, Setup
 from grader.launch import Job, Launcher
-from grader.records import Exercise, RankResult, Transport
+from grader.records import Exercise, RankResult, Talk, Transport
 
 Progress = Callable[[str], None]
 
@@ -34,6 +34,7 @@ class Student:
     used: Mapping[str, bytes] = field(default_factory=dict)  # sources of exercises that the submission imports, by slug
     outputs: list[str] = field(default_factory=list)  # what the ranks printed, run by run
     answered: list[Any] = field(default_factory=list)  # the values that came back, in order
+    talks: list[Talk] = field(default_factory=list)  # what the ranks said to each other, run by run
     _single: Exchange | None = None
 
     def call(
@@ -106,6 +107,8 @@ class Student:
             arguments = [(*args, *common) for args in per_rank]
             results = exchange.call(name, arguments, {}, timeout_s=limit_s, with_arguments=with_arguments)
         finally:
+            calls = tuple(exchange.books.calls(rank) for rank in range(len(per_rank)))
+            self.talks.append(Talk(name, exchange.setup.transport, calls))
             exchange.end()
         self.outputs.append(exchange.output())
         self.answered.append([result.value for result in results])

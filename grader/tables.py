@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from grader.errors import BrokenExercise
 from grader.safe_text import did_you_mean
 
 _WORDS = {str: "text", int: "whole number", float: "number", list: "list", dict: "table", bool: "true or false"}
+_WORDS |= {datetime: "date with a time and a zone"}
 
 
 class Table:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import fake_class
 from grader.launch import Launcher, open_launcher
 from grader.records import Exercise, Limits
 from grader.student import Student
@@ -32,6 +33,23 @@ def spawning_launcher() -> Iterator[Launcher]:
     launcher = open_launcher(method="spawn", preload=TORCH)
     yield launcher
     launcher.close()
+
+
+@pytest.fixture(scope="session")
+def class_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a course of three exercises, to grade a class with."""
+    return fake_class.write_course(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="session")
+def graded_class(class_course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the hand-ins of twelve and grade them without interruption; return their folder."""
+    base = tmp_path_factory.mktemp("term")
+    (base / "victim.txt").write_text("untouched")
+    folder = fake_class.write_class(base / "class", base / "victim.txt")
+    done = fake_class.grade(class_course, folder, fake_class.CLASS_SEED)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.fixture

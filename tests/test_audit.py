@@ -181,6 +181,18 @@ def test_mutants_that_no_check_notices_are_listed_until_they_are_explained(
     assert "5 of 6 changes are noticed, 1 explained, 1 left" in said
 
 
+def test_what_only_the_example_needs_is_not_mutated() -> None:
+    """What the checks call is, with all that it needs in turn, and what they only mention in words is not."""
+    source = "A, B = 1, 2\nC = 3\ndef f(x):\n    return g(x) + C\ndef g(x):\n    return -x\n"
+    source += "def h(x):\n    return A * x\nif __name__ == '__main__':\n    print(h(f(B)))\n"
+    lines = {
+        mutant.line
+        for mutant in mutants(source, 'def check_f(student):\n    """h of A."""\n    student.call("f", 2)\n')
+    }
+    assert lines == {2, 4, 6}
+    assert {mutant.line for mutant in mutants(source)} == {1, 2, 4, 6, 8}
+
+
 def test_a_mutant_changes_one_value_bearing_place() -> None:
     """Docstrings, annotations, errors and the example stay as they are, and so do the numbers of lines."""
     source = '"""é 1 + 2."""\n\n\ndef f(n: int = 3) -> "1":\n    if n < 0:\n        raise ValueError(1 - 1)\n'

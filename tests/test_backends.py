@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.ranks.simulated import compute
 from rank_pump import Program, Transport, numbers, run
@@ -26,6 +27,43 @@ def gaps(rank: int, _: int) -> Any:
 def test_a_tensor_with_gaps_is_an_error_on_both(transport: Transport) -> None:
     """With the way out."""
     assert run(gaps, 2, transport).values[0].startswith("RuntimeError: The tensor of all_reduce has gaps in memory")
+
+
+class Seen(TorchDispatchMode):
+    """Note every operation of torch that returns floating-point numbers."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        super().__init__()
+        self.names: list[str] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or torch.compile is imported, in every rank
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation and note its name."""
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.is_floating_point():
+            self.names.append(str(func))
+        return result
+
+
+def metered(rank: int, _: int) -> Any:
+    """Reduce a vector, at once and later, under a mode that sees all that the program computes."""
+    vector = numbers(rank, 6)
+    with Seen() as seen:
+        shard = vector.new_empty(3)
+        dist.reduce_scatter_single(shard, vector)
+        work = dist.all_reduce(shard, async_op=True)
+        assert work is not None
+        work.wait()
+    return [name for name in seen.names if "detach" not in name and "view" not in name and "slice" not in name]
+
+
+def test_what_the_network_computes_is_not_metered() -> None:
+    """A mode sees the program's own tensors and views of them, not the copies that travel."""
+    assert run(metered, 2).values == [["aten.new_empty.default"]] * 2
 
 
 # ---- what hangs and what does not

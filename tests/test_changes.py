@@ -34,9 +34,9 @@ def test_the_reference_is_compared_in_what_both_files_define() -> None:
 
 def test_the_pristine_starter_comes_from_the_last_commit(tmp_path: Path) -> None:
     """Also in a folder with spaces; outside a repository nothing is known."""
-    folder = tmp_path / "a course" / "f"
+    folder, reference = (tmp_path / "a course" / half / "ch1_numbers" / "f" for half in ("exercises", "reference"))
     folder.mkdir(parents=True)
-    exercise = Exercise("f", 1, "F", 10, 1, 1, folder, folder)
+    exercise = Exercise("f", 1, "F", 10, 1, 1, folder, reference)
     assert pristine(exercise) is None
     exercise.starter_path.write_text(STARTER)
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org"]

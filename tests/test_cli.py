@@ -365,6 +365,12 @@ def test_an_interrupted_run_keeps_what_it_knows(course: Path, jobs: str) -> None
     assert [exercise["slug"] for exercise in report["exercises"]] == ["add_up"]
 
 
+def test_several_processes_end_without_a_word(course: Path) -> None:
+    """Whatever they were about when the last result had come."""
+    for _ in range(3):
+        assert python_m_grader(course, "check", "--all", "--jobs", "2").stderr == ""
+
+
 def test_doctor_names_what_this_machine_offers(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"], course) == 0
     said = capsys.readouterr().out

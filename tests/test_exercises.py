@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from grader.audit.folders import course_is_in_order
 from grader.audit.prove import faults_on_disk
 
 ROOT = catalog.find_root()
+CHECK = re.compile(r"`(check_\w+)`")
 FILES = sorted((ROOT / "exercises").glob("ch*_*/*/exercise.toml"))
 
 
@@ -26,3 +28,18 @@ def test_the_course_is_in_order() -> None:
     problems = list(course_is_in_order(ROOT))
     assert not problems, "\n".join(problem.shown(ROOT) for problem in problems)
     assert len(catalog.load_course(ROOT)) == len(FILES)
+
+
+def test_what_a_rank_says_of_itself_is_listed_where_its_worth_is_explained() -> None:
+    """SECURITY.md names every check that deliberate deceit could pass, and no other."""
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    listed = {
+        (line.split(":")[0].removeprefix("- "), name) for line in text.split("\n  ") for name in CHECK.findall(line)
+    }
+    observed = {
+        (exercise.slug, promise.name)
+        for exercise in catalog.load_course(ROOT)
+        for promise in catalog.promises(exercise)
+        if promise.judged_by == "observation"
+    }
+    assert listed == observed

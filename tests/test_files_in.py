@@ -71,7 +71,7 @@ def test_a_file_of_a_similar_name_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_file_says_how_to_get_it_back(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    assert refused(tmp_path).endswith(f"Restore it: git checkout -- {NAME}")
+    assert refused(tmp_path).endswith(f"Get it back: nox -s reset -- {Path(NAME).stem}")
     assert refused(tmp_path / "nowhere").startswith(f"The folder of {NAME} is missing.")
 
 

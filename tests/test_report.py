@@ -269,6 +269,7 @@ def test_an_annotation_points_at_the_students_line(monkeypatch: pytest.MonkeyPat
     assert error == (
         f"::error file={path},line=12,title=mean_gradients::"
         "Every rank ends with the mean of all ranks' gradients.%0A100%25 wrong%0A: :x"
+        "%0Ahint: all_reduce adds. What turns a sum over the ranks into a mean?"
     )
     assert notices == [
         "::notice title=Autograding complete::Points 2/4",
@@ -281,7 +282,7 @@ def test_the_runners_files_get_a_table_and_the_result(monkeypatch: pytest.Monkey
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     github.write_files(report(passed(), failed(NASTY, line=3)))
-    (line,) = (tmp_path / "output").read_text(encoding="utf-8").splitlines()
+    line, begin, *hint, end = (tmp_path / "output").read_text(encoding="utf-8").splitlines()
     result = json.loads(base64.b64decode(line.removeprefix("result=")))
     assert (result["version"], result["status"], result["max_score"]) == (1, "fail", 4)
     assert [(t["name"], t["status"], t["score"], t["line_no"]) for t in result["tests"]] == [
@@ -291,6 +292,9 @@ def test_the_runners_files_get_a_table_and_the_result(monkeypatch: pytest.Monkey
     summary = (tmp_path / "summary").read_text(encoding="utf-8")
     assert "| mean_gradients | failed | 0 of 2 | `check_every_rank_holds_the_mean` |" in summary
     assert summary.count("````") == 2
+    assert begin == f"hint<<{end}"
+    assert hint[0].startswith("✗ mean_gradients   check 2 of 3")
+    assert any(line.startswith("  hint 1 of 3: all_reduce adds.") for line in hint)
 
 
 def test_the_result_fits_into_an_environment_variable_whatever_was_printed() -> None:

@@ -7,6 +7,7 @@ Docstrings, annotations, imports, what is raised and the visible example carry n
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -56,14 +57,57 @@ class Mutant:
         return f"`{self.before}` -> `{self.after}`"
 
 
-def mutants(source: str) -> Iterator[Mutant]:
-    """Yield every mutant of a program, in the order of its lines."""
-    seen = {source}
-    for node, instead in changes(ast.parse(source)):
+def mutants(source: str, judges: str = "") -> Iterator[Mutant]:
+    """Yield every mutant of a program, in the order of its lines.
+
+    `judges` is the program that judges it, if that is known: what only the visible example needs is then left alone.
+    """
+    seen, tree = {source}, ast.parse(source)
+    tree.body = [node for node in tree.body if not (judges and is_of_example(node, needed(tree, judges)))]
+    for node, instead in changes(tree):
         mutant = replaced(source, node, instead)
         if mutant.source not in seen:
             seen.add(mutant.source)
             yield mutant
+
+
+def needed(tree: ast.Module, judges: str) -> set[str]:
+    """Return the names that what judges mentions, and those that their definitions need in turn."""
+    uses = {name: node for node in tree.body for name in bound(node)}
+    mentioned, found = names_in(judges), set[str]()
+    beginnings = tuple(name for name in mentioned if name.endswith("_"))  # of an f-string that makes names
+    new = {name for name in uses if name in mentioned or name.startswith(beginnings)}
+    while new:
+        found |= new
+        inner = (each for name in new for each in ast.walk(uses[name]))
+        new = {each.id for each in inner if isinstance(each, ast.Name)} & uses.keys() - found
+    return found
+
+
+def names_in(source: str) -> set[str]:
+    """Return the names that a program mentions, those in strings that are nothing but a name included."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[\w.]+", node.value):
+            found |= set(node.value.split("."))
+    return found
+
+
+def is_of_example(node: ast.stmt, found: set[str]) -> bool:
+    """Return whether a statement defines names, but none that is needed."""
+    return bool(names := bound(node)) and not names & found
+
+
+def bound(node: ast.stmt) -> set[str]:
+    """Return the names that a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 
 def changes(tree: ast.AST) -> Iterator[Change]:

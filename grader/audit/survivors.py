@@ -41,7 +41,8 @@ def survey(exercise: Exercise, launcher: Launcher, seed: int) -> Survey:
     """Run the checks against every mutant of the reference, one at a time."""
     limits = replace(exercise.limits, timeout_s=min(exercise.limits.timeout_s, TIMEOUT_S))
     hasty, explained = replace(exercise, limits=limits), explanations(exercise.reference_dir / "notes.md")
-    found = tuple(mutants(read(exercise.reference_path)))
+    judges = "\n".join(map(read, filter(Path.exists, (exercise.checks_path, exercise.harness_path))))
+    found = tuple(mutants(read(exercise.reference_path), judges))
     outcomes = [outcome_of(hasty, mutant, launcher, seed) for mutant in found]
     survivors = [m for m, outcome in zip(found, outcomes, strict=True) if outcome is Outcome.PASSED]
     problems = (

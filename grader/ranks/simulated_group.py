@@ -76,9 +76,10 @@ class SimulatedGroup(RecordedGroup):
         """Post an operation."""
         refuse_gaps(operation)
         refuse_reduction(operation)
-        data = [to_bytes(buffer) for buffer in operation.inputs]
-        number = self.reporter.post(operation, self.membership, data)
-        return SimulatedWork(self, operation, number, data)
+        with unseen():
+            data = [to_bytes(buffer) for buffer in operation.inputs]
+            number = self.reporter.post(operation, self.membership, data)
+            return SimulatedWork(self, operation, number, data)
 
 
 class SimulatedWork(Work):
@@ -95,9 +96,10 @@ class SimulatedWork(Work):
         """Block until every rank that takes part is there, then write the result."""
         if not self._is_done:
             self._is_done = True
-            if self._guard and (words := self._guard.broken()):
-                raise RuntimeError(words.format(call=self._call()))
-            self._finish(self._group.reporter.exchange(self._number))
+            with unseen():
+                if self._guard and (words := self._guard.broken()):
+                    raise RuntimeError(words.format(call=self._call()))
+                self._finish(self._group.reporter.exchange(self._number))
             self._guard = None
         return True
 
@@ -199,6 +201,11 @@ def refuse_reduction(operation: Operation) -> None:
 
 def _is_integral(tensor: Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex())
+
+
+def unseen() -> AbstractContextManager[object]:
+    """Keep what the network computes from whoever meters the program's own operations by a dispatch mode."""
+    return cast("AbstractContextManager[object]", torch._C._DisableTorchDispatch())
 
 
 def uncounted(tensor: Tensor) -> AbstractContextManager[object]:

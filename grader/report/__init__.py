@@ -1,1 +1,1 @@
-"""Show results: as text on a terminal, as JSON, as JUnit XML, and as commands and files of GitHub Actions."""
+"""Show results: on a terminal, as JSON and JUnit XML, and as GitHub Actions, Gradescope and Classroom 50 read them."""

@@ -7,14 +7,26 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from grader.records import ExerciseResult, Outcome, Report
-from grader.report.text import points_of
+from grader.report.text import points_of, render
 from grader.safe_text import clean, for_markdown
 
 MESSAGE_LIMIT = 1000  # characters; an annotation shows no more than a screenful
+FACT_LIMIT = 700  # so that the hint after it is not cut
 MAX_RESULT_BYTES = 96 << 10  # base64 of it stays below the 128 KiB of an environment string
+NOTHING = {
+    "name": "ranklings",
+    "status": "error",
+    "score": 0,
+    "message": "Nothing was graded.",
+    "test_code": "",
+    "filename": "",
+    "line_no": 0,
+    "duration": 0,
+}
 _STATUS = {Outcome.PASSED: "pass", Outcome.FAILED: "fail", Outcome.NOT_RUN: "fail", Outcome.ERROR: "error"}
 
 
@@ -30,11 +42,21 @@ def commands(report: Report, root: Path) -> list[str]:
 
 
 def write_files(report: Report) -> None:
-    """Append the summary and the output `result` to the files that the environment names."""
-    for variable, text in (("GITHUB_STEP_SUMMARY", summary(report)), ("GITHUB_OUTPUT", f"result={encoded(report)}")):
-        if path := os.environ.get(variable):
-            with Path(path).open("a", encoding="utf-8", newline="\n") as file:
-                file.write(text + "\n")
+    """Append the summary and the outputs `result` and `hint` to the files that the environment names."""
+    _append("GITHUB_STEP_SUMMARY", summary(report))
+    write_result(report)
+    end = f"end_{token_hex(16)}"  # no text can hold it
+    _append("GITHUB_OUTPUT", f"hint<<{end}\n{hint(report)}\n{end}")
+
+
+def write_result(report: Report) -> None:
+    """Append the output `result`; of several the last one counts, so that a run which is ended has one too."""
+    _append("GITHUB_OUTPUT", f"result={encoded(report)}")
+
+
+def hint(report: Report) -> str:
+    """Return what `check` says of the first exercise that is not repaired, for a step of its own; else nothing."""
+    return next((render(result) for result in _failed(report)), "")
 
 
 def encoded(report: Report) -> str:
@@ -47,13 +69,19 @@ def encoded(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return a Markdown table of the exercises, and below it the message of each that did not pass."""
+    """Return a Markdown table of the exercises, and below it, folded, the message of each that did not pass."""
     points, max_points = points_of(report)
     rows = "\n".join(_rows(report))
-    details = "\n\n".join(f"**{_slug(r)}**\n\n{for_markdown(_message(r), MESSAGE_LIMIT)}" for r in _failed(report))
+    details = "\n\n".join(map(_folded, _failed(report)))
     head = f"### Ranklings: {points} of {max_points} points\n\n| exercise | outcome | points | first failing check |"
     foot = f"isolation {report.isolation.name}, seed {report.seed}"
     return f"{head}\n|---|---|---|---|\n{rows}\n\n{details}\n\n{foot}\n"
+
+
+def _append(variable: str, text: str) -> None:
+    if path := os.environ.get(variable):
+        with Path(path).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(text + "\n")
 
 
 def _rows(report: Report) -> Iterator[str]:
@@ -63,16 +91,20 @@ def _rows(report: Report) -> Iterator[str]:
         yield f"| {_slug(result)} | {result.outcome.value.replace('_', ' ')} | {points} | {name} |"
 
 
+def _folded(result: ExerciseResult) -> str:
+    text = for_markdown(_message(result), MESSAGE_LIMIT)
+    return f"<details><summary>{_slug(result)}</summary>\n\n{text}\n\n</details>"
+
+
 def _for_reporter(report: Report, limit: int) -> dict[str, Any]:
     tests = [_test(result, limit) for result in report.results]
     statuses = {test["status"] for test in tests}
     status = next((status for status in ("error", "fail") if status in statuses), "pass")
-    nothing = [{"name": "ranklings", "status": "error", "score": 0, "message": "Nothing was graded."}]
     return {
         "version": 1,
         "status": status if tests else "error",
         "max_score": points_of(report)[1],
-        "tests": tests or nothing,  # the reporter fails without one
+        "tests": tests or [NOTHING],  # the reporter fails without one
     }
 
 
@@ -101,7 +133,10 @@ def _annotation(result: ExerciseResult, root: Path) -> str:
 
 def _message(result: ExerciseResult) -> str:
     check = result.first_failure
-    return f"{check.promise.sentence}\n{check.message}" if check else result.message
+    if check is None:
+        return result.message
+    hint = f"\nhint: {check.hint}" if check.hint else ""
+    return f"{check.promise.sentence}\n{clean(check.message, FACT_LIMIT)}{hint}"
 
 
 def _failed(report: Report) -> list[ExerciseResult]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import functools
 import multiprocessing
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from grader.audit.survivors import survey
 from grader.errors import BrokenExercise, UsageError
 from grader.launch import Launcher, open_launcher
 from grader.records import Exercise
+from grader.report.terminal import Screen
 from grader.safe_text import did_you_mean
 from grader.verbs.grading import DEFAULT_SEED
 from grader.verbs.run import command, environment
@@ -65,12 +68,15 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     tasks = [Task(root, file, seeds, arguments.update, arguments.thorough) for file in _files(root, arguments.slugs)]
     whole = [] if arguments.slugs or arguments.mutate else [_course(root)]
     problems: set[Problem] = set()
-    for finding in chain(whole, _each(_mutate if arguments.mutate else _prove, tasks, max(1, arguments.jobs))):
+    screen = Screen(sys.stdout, sys.stderr)
+    screen.tell(f"auditing {len(tasks)} exercises")
+    found = _each(_mutate if arguments.mutate else _prove, tasks, max(1, arguments.jobs))
+    for done, finding in enumerate(chain(whole, found), 1 - len(whole)):
         new = [problem for problem in finding.problems if problem not in problems]
-        for line in (*finding.words, *(problem.shown(root) for problem in new)):
-            print(line, flush=True)
+        screen.show([((line, ""),) for line in (*finding.words, *(problem.shown(root) for problem in new))])
+        screen.tell(f"{done} of {len(tasks)} audited")
         problems.update(new)
-    print(f"{len(tasks)} audited, {len(problems)} to repair.", flush=True)
+    screen.show([((f"{len(tasks)} audited, {len(problems)} to repair.", ""),)])
     return BROKEN if problems else 0
 
 
@@ -136,5 +142,7 @@ def _mutate(task: Task) -> Finding:
 
 @functools.cache
 def _launcher() -> Launcher:
-    """Open one launcher a process; it ends with the process, whose end of the control socket then closes."""
-    return open_launcher()
+    """Open one launcher a process."""
+    launcher = open_launcher()
+    atexit.register(launcher.close)
+    return launcher

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from secrets import token_hex
 
 from grader import catalog
 from grader.errors import BrokenExercise, UsageError
+from grader.hand_in import handed_in
 from grader.records import Exercise, ExerciseResult, Level, Outcome, Report, Request
-from grader.report import as_json, text
+from grader.report import text
+from grader.report.files import Files
+from grader.report.gradescope import VISIBILITIES
 from grader.report.terminal import Screen
 from grader.verbs.grading import DEFAULT_SEED, open_grader
 from grader.verbs.tally import Tally
@@ -30,35 +33,61 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--github", action="store_true", help="write annotations, points and a summary for GitHub Actions"
     )
+    parser.add_argument("--gradescope", type=Path, metavar="F", help="write the report to F as Gradescope reads it")
+    parser.add_argument("--visibility", choices=VISIBILITIES, default="visible", help="when Gradescope shows it")
+    parser.add_argument("--classroom50", type=Path, metavar="F", help="write the report to F as Classroom 50 reads it")
+    parser.add_argument("--submission", type=Path, metavar="DIR", help="check the files in DIR, and leave no notes")
     parser.add_argument("--seed", type=int, metavar="N", help="draw the inputs of the checks from this seed")
+    parser.add_argument(
+        "--trace", type=Path, metavar="F", help="write to F what the ranks said to each other, for chrome://tracing"
+    )
     parser.add_argument("--watch", action="store_true", help="check again whenever a file is saved, and move on")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="grade N exercises at a time")
 
 
 def run(arguments: argparse.Namespace, root: Path) -> int:
-    """Grade, show each result as it comes, and return 0 if all that was asked for passed."""
+    """Grade what is asked for, in this copy or in a folder that was handed in."""
     course = catalog.load_course(root)
     if not course:
         raise BrokenExercise("exercises:1: there is no exercise here. Get a complete copy of the course.")
-    request = Request(tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs)
+    submission = handed_in(course, arguments.submission) if arguments.submission else nullcontext(course)
+    with submission as course:
+        return _check(arguments, course, root)
+
+
+def _check(arguments: argparse.Namespace, course: tuple[Exercise, ...], root: Path) -> int:
+    """Show each result as it comes, and return 0 if all that was asked for passed."""
+    request = Request(
+        tuple(arguments.slugs), arguments.all, arguments.seed, arguments.jobs, trace=arguments.trace is not None
+    )
     chosen = catalog.select(course, request.slugs) if request.slugs else course
     screen = Screen(sys.stdout, sys.stderr)
     if arguments.watch:
         return _watch(arguments, root, screen)
+    files = _files(arguments, chosen)
     with _harmless_to_github(screen, arguments.github):
-        report, interrupted = _grade_all(request, chosen, course, screen, _Files(arguments.json, arguments.junit))
+        tally = Tally(course, keeps_notes=not arguments.submission)
+        report, interrupted = _grade_all(request, chosen, tally, screen, files)
         screen.show(_last_lines(report, interrupted, screen.look))
     if arguments.github:
         from grader.report import github
 
+        report = files.whole(report)
         screen.show([((command, ""),) for command in github.commands(report, root)])
         github.write_files(report)
     return INTERRUPTED if interrupted else exit_code(report.results)
 
 
+def _files(arguments: argparse.Namespace, chosen: tuple[Exercise, ...]) -> Files:
+    asked = vars(arguments)
+    return Files(chosen, **{name: asked[name] for name in (field.name for field in fields(Files)) if name in asked})
+
+
 def _watch(arguments: argparse.Namespace, root: Path, screen: Screen) -> int:
-    if arguments.json or arguments.junit or arguments.github or arguments.jobs > 1:
-        raise UsageError("--watch shows what it finds as you go; --json, --junit, --github and --jobs are for one run.")
+    if _files(arguments, ()) != Files(()) or arguments.submission or arguments.jobs > 1:
+        raise UsageError(
+            "--watch shows what it finds as you go; what writes files, --submission and --jobs are for one run."
+        )
     from grader.verbs.watch import watch
 
     return watch(root, arguments.slugs, DEFAULT_SEED if arguments.seed is None else arguments.seed, screen)
@@ -71,15 +100,14 @@ def exit_code(results: Sequence[ExerciseResult]) -> int:
 
 
 def _grade_all(
-    request: Request, chosen: Sequence[Exercise], course: Sequence[Exercise], screen: Screen, files: _Files
+    request: Request, chosen: Sequence[Exercise], tally: Tally, screen: Screen, files: Files
 ) -> tuple[Report, bool]:
     """Return the report of what was graded, and whether somebody interrupted it."""
     seed = DEFAULT_SEED if request.seed is None else request.seed
-    report = Report(seed, Level.B0, course=tuple(course))
-    files.write(report)
-    tally = Tally(course)
+    report = Report(seed, Level.B0, course=tuple(tally.course))
+    files.begin(report)
     try:
-        with open_grader(request, chosen, course, screen.tell) as grade:
+        with open_grader(request, chosen, tally.course, screen.tell) as grade:
             for exercise in chosen:
                 graded = grade(exercise)
                 report = replace(
@@ -99,21 +127,6 @@ def _grade_all(
     finally:
         screen.tell("")
     return report, False
-
-
-class _Files:
-    """Write the report where it was asked for, again after every exercise, so that it is always complete."""
-
-    def __init__(self, json: Path | None, junit: Path | None) -> None:
-        self.json, self.junit = json, junit
-
-    def write(self, report: Report) -> None:
-        if self.json:
-            as_json.write(report, self.json)
-        if self.junit:
-            from grader.report import junit
-
-            junit.write(report, self.junit)
 
 
 def block(result: ExerciseResult, tally: Tally, look: text.Look, next_slug: str = "") -> list[text.Line]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import multiprocessing
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -54,12 +56,14 @@ def open_grader(
         yield with_uses
 
 
-def grade(exercise: Exercise, launcher: Launcher, seed: int, tell: Tell) -> Graded:
+def grade(exercise: Exercise, launcher: Launcher, seed: int, tell: Tell, *, trace: bool = False) -> Graded:
     """Grade the student's file of one exercise; what is wrong with the exercise or the grader is its ERROR."""
     submission = Submission(exercise, exercise.starter_path, exercise.student_dir.parents[1])
     seed = catalog.exercise_seed(exercise.slug, seed)
     try:
-        result = runner.run(submission, launcher, seed, progress=lambda words: tell(f"{exercise.slug}: {words}"))
+        result = runner.run(
+            submission, launcher, seed, progress=lambda words: tell(f"{exercise.slug}: {words}"), trace=trace
+        )
     except (BrokenExercise, GraderError) as error:
         result = ExerciseResult(submission, Outcome.ERROR, message=str(error))
     if result.outcome is Outcome.PASSED:
@@ -81,7 +85,7 @@ def _with_changes(result: ExerciseResult) -> ExerciseResult:
 def _in_this_process(request: Request, chosen: Sequence[Exercise], tell: Tell) -> Iterator[Grade]:
     # only what the first one needs: whatever else is imported when it is needed, and often it is not
     with closing(open_launcher(request.required_level, preload=chosen[0].preload)) as launcher:
-        yield lambda exercise: grade(exercise, launcher, _seed(request), tell)
+        yield lambda exercise: grade(exercise, launcher, _seed(request), tell, trace=request.trace)
 
 
 @contextmanager
@@ -132,7 +136,8 @@ def _grade_there(exercise: Exercise, request: Request) -> Graded:
     global _is_busy
     _is_busy = True
     try:
-        return grade(exercise, _launcher_of_process(request.required_level), _seed(request), _tell_nobody)
+        launcher = _launcher_of_process(request.required_level)
+        return grade(exercise, launcher, _seed(request), _tell_nobody, trace=request.trace)
     finally:
         _is_busy = False
 
@@ -142,6 +147,11 @@ def _tell_nobody(_words: str) -> None:
 
 
 def _be_stoppable() -> None:
+    """End when told to, and say nothing: what goes wrong in a task reaches the parent.
+
+    A process that is ended while it reads leaves half a message, and the next one would print a traceback about it.
+    """
+    sys.stderr = io.StringIO()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
 

@@ -12,6 +12,7 @@ from grader.errors import UsageError
 from grader.records import Question
 from grader.report.terminal import Screen
 from grader.report.text import Look, paragraph
+from grader.sealed import reference_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
 def _places(root: Path, chapter: int, known: set[int]) -> tuple[Path, Path]:
     """Return the knowledge check of a chapter and the folder of its notes."""
     for folder in sorted((root / "exercises").glob(f"ch{chapter}_*")):
-        file = root / "reference" / folder.name / "quiz.toml"
+        file = reference_of(root) / folder.name / "quiz.toml"
         if file.exists():
             return file, folder
     numbers = ", ".join(map(str, sorted(known)))

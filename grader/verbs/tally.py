@@ -13,9 +13,9 @@ from grader.report.text import Standing
 class Tally:
     """Know which exercises are repaired: from this run, else from the notes."""
 
-    def __init__(self, course: Sequence[Exercise]) -> None:
-        """Know nothing yet of this course."""
-        self.course = course
+    def __init__(self, course: Sequence[Exercise], *, keeps_notes: bool = True) -> None:
+        """Know nothing yet of this course; what was handed in by others has no notes."""
+        self.course, self.keeps_notes = course, keeps_notes
         self.repaired: dict[str, bool] = {}
         self.complaints: set[str] = set()
 
@@ -23,7 +23,7 @@ class Tally:
         """Remember a verdict, and note it where the student can find it."""
         exercise, first = result.submission.exercise, result.first_failure
         self.repaired[exercise.slug] = result.outcome is Outcome.PASSED
-        if result.outcome not in {Outcome.PASSED, Outcome.FAILED}:
+        if not self.keeps_notes or result.outcome not in {Outcome.PASSED, Outcome.FAILED}:
             return
         complaint = notes.append(
             exercise.student_dir,
@@ -39,9 +39,9 @@ class Tally:
 
     def is_repaired(self, exercise: Exercise) -> bool:
         """Say whether the exercise passed when it was last checked."""
-        if exercise.slug not in self.repaired:
+        if exercise.slug not in self.repaired and self.keeps_notes:
             self.repaired[exercise.slug] = notes.is_repaired(exercise)
-        return self.repaired[exercise.slug]
+        return self.repaired.get(exercise.slug, False)
 
     def standing(self, chapter: int) -> Standing:
         """Count what is repaired in a chapter."""

@@ -30,7 +30,7 @@ class Meter(TorchDispatchMode):
         """Run an operation and count what it returns."""
         result = func(*args, **(kwargs or {}))
         for part in result if isinstance(result, (list, tuple)) else [result]:
-            if isinstance(part, Tensor) and part.is_floating_point():  # messages in flight are bytes
+            if isinstance(part, Tensor) and part.is_floating_point():
                 self.count(part)
         return result
 

@@ -37,5 +37,5 @@ class ShardedAdamW:
             padded = torch.zeros(length, dtype=p.dtype)
             padded[: len(view)] = view.detach()
             flat = torch.empty(length * self.group.size(), dtype=p.dtype)
-            dist.all_gather_into_tensor(flat, padded, group=self.group)
+            dist.all_gather_single(flat, padded, group=self.group)
             p.detach().view(-1).copy_(flat[: p.numel()])

@@ -29,7 +29,7 @@ def shard(tensors, rank, world_size):
 def unshard(shard, shapes, group):
     """Return the whole tensors by name."""
     flat = torch.empty(dist.get_world_size(group), len(shard), dtype=shard.dtype)
-    dist.all_gather_into_tensor(flat, shard, group=group)
+    dist.all_gather_single(flat, shard, group=group)
     sizes = [math.prod(shape) for shape in shapes.values()]
     parts = flat.view(-1)[: sum(sizes)].split(sizes)
     return {name: part.view(torch.Size(shape)) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}

@@ -24,7 +24,7 @@ def shard(tensors, rank, world_size):
 def unshard(shard, shapes, group):
     """Return the whole tensors by name."""
     flat = shard.repeat(dist.get_world_size(group))
-    dist.all_gather_into_tensor(flat, shard, group=group, async_op=True).wait()
+    dist.all_gather_single(flat, shard, group=group, async_op=True).wait()
     return {
         name: flat[start:end].unflatten(0, shapes[name])
         if len(shapes[name]) and end > start

@@ -36,7 +36,7 @@ def shard(tensors: Mapping[str, Tensor], rank: int, world_size: int) -> Tensor:
 def unshard(shard: Tensor, shapes: Shapes, group: dist.ProcessGroup) -> dict[str, Tensor]:
     """Gather the shards of the group's ranks and return the whole tensors by name."""
     flat = shard.new_empty(len(shard) * dist.get_world_size(group))
-    dist.all_gather_into_tensor(flat, shard, group=group)
+    dist.all_gather_single(flat, shard, group=group)
     return {name: flat[start:end].view(tuple(shapes[name]) or (1,)) for name, start, end in spans(shapes)}
 
 

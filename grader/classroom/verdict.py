@@ -1,0 +1,152 @@
+"""Grade the bytes of one hand-in against every check of its exercise, and carry the result as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from grader import catalog, runner
+from grader.errors import BrokenExercise, GraderError
+from grader.launch import Launcher
+from grader.records import CheckResult, Exercise, ExerciseResult, Level, Outcome, Promise, Submission
+from grader.safe_text import clean, tail
+
+MOST_TIMEOUTS = 2  # a hand-in that hangs costs its class two limits, not one for each check
+FORMAT = 1  # of the JSON, and of what grading means: another number, and everything is graded again
+BUSY, MOST_PATIENCE, SAMPLE_S = 1.5, 10.0, 0.05
+MESSAGE_LIMIT, OUTPUT_LIMIT = 2000, 500
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Hold how a hand-in ended in the released checks and in those that are held out, and how it was confined."""
+
+    result: ExerciseResult
+    held_out: tuple[CheckResult, ...] = ()
+    level: Level = Level.B0
+
+    @property
+    def checks(self) -> tuple[CheckResult, ...]:
+        """Return all checks, the released ones first."""
+        return (*self.result.checks, *self.held_out)
+
+
+def judge(exercise: Exercise, source: bytes, launcher: Launcher, class_seed: int) -> Verdict:
+    """Run every check against a hand-in's source; what is wrong with the exercise or the grader is its ERROR.
+
+    Where a check ran out of time on a busy machine, all are run again, in so much more time.
+    """
+    found = _look(exercise, source, launcher, class_seed)
+    if not any(check.kind == "timeout" for check in found.checks) or (times := slowness()) < BUSY:
+        return found
+    limits = replace(exercise.limits, timeout_s=exercise.limits.timeout_s * min(times, MOST_PATIENCE))
+    return _look(replace(exercise, limits=limits), source, launcher, class_seed)
+
+
+def slowness() -> float:
+    """Return by how much other programs stretch the time of this one, at this moment."""
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    while time.process_time() - cpu_s < SAMPLE_S:
+        pass
+    return (time.perf_counter() - wall_s) / SAMPLE_S
+
+
+def _look(exercise: Exercise, source: bytes, launcher: Launcher, class_seed: int) -> Verdict:
+    seed = catalog.exercise_seed(exercise.slug, class_seed)
+    submission = Submission(exercise, exercise.starter_path)
+    held_out: tuple[CheckResult, ...] = ()
+    try:
+        promises = catalog.promises(exercise)
+        checks = runner.run_source(
+            submission, source, launcher, seed, promises, stop_at_first=False, most_timeouts=MOST_TIMEOUTS
+        )
+        hangs = any(check.outcome is Outcome.NOT_RUN for check in checks)
+        held_out = _held_out(submission, source, launcher, seed, hangs=hangs)
+    except (BrokenExercise, GraderError) as error:
+        return failed(exercise, str(error), Outcome.ERROR, launcher.level)
+    outcome = runner.outcome_of(checks)
+    if Outcome.ERROR in {check.outcome for check in held_out}:
+        outcome = Outcome.ERROR
+    seconds = round(sum(check.seconds for check in (*checks, *held_out)), 3)
+    return Verdict(ExerciseResult(submission, outcome, checks, seconds=seconds), held_out, launcher.level)
+
+
+def failed(exercise: Exercise, message: str, outcome: Outcome = Outcome.FAILED, level: Level = Level.B2) -> Verdict:
+    """Return the verdict on what could not be run at all; nothing ran, so nothing was less confined than asked for."""
+    return Verdict(ExerciseResult(Submission(exercise, exercise.starter_path), outcome, message=message), (), level)
+
+
+def digest(exercise: Exercise) -> str:
+    """Return a hash of everything that decides a verdict beside the hand-in: checks, harness, limits."""
+    total = hashlib.sha256()
+    files = (
+        exercise.checks_path,
+        exercise.held_out_path,
+        exercise.harness_path,
+        exercise.student_dir / "exercise.toml",
+    )
+    for file in files:
+        content = file.read_bytes() if file.exists() else b""
+        total.update(f"{file.name} {len(content)}\n".encode() + content)
+    return total.hexdigest()
+
+
+def to_json(verdict: Verdict) -> Json:
+    """Return a verdict as what JSON can hold; texts of a submission are made harmless and bounded."""
+    result = verdict.result
+    return {
+        "outcome": result.outcome.value,
+        "message": clean(result.message, MESSAGE_LIMIT),
+        "seconds": result.seconds,
+        "level": verdict.level.name,
+        "checks": list(map(_check_to_json, result.checks)),
+        "held_out": list(map(_check_to_json, verdict.held_out)),
+    }
+
+
+def from_json(exercise: Exercise, data: Json, released: dict[str, Promise], held_out: dict[str, Promise]) -> Verdict:
+    """Return the verdict again, with the promises of the checks by name."""
+    result = ExerciseResult(
+        Submission(exercise, exercise.starter_path),
+        Outcome(data["outcome"]),
+        tuple(_check_from_json(released[check["name"]], check) for check in data["checks"]),
+        data["message"],
+        seconds=data["seconds"],
+    )
+    held = tuple(_check_from_json(held_out[check["name"]], check) for check in data["held_out"])
+    return Verdict(result, held, Level[data["level"]])
+
+
+def _held_out(
+    submission: Submission, source: bytes, launcher: Launcher, seed: int, *, hangs: bool
+) -> tuple[CheckResult, ...]:
+    file = submission.exercise.held_out_path
+    if not file.exists():
+        return ()
+    promises = catalog.promises(submission.exercise, file)
+    if hangs:
+        return tuple(CheckResult(promise, Outcome.NOT_RUN) for promise in promises)
+    return runner.run_source(
+        submission, source, launcher, seed, promises, checks=file, stop_at_first=False, most_timeouts=MOST_TIMEOUTS
+    )
+
+
+def _check_to_json(check: CheckResult) -> Json:
+    return {
+        "name": check.promise.name,
+        "outcome": check.outcome.value,
+        "message": clean(check.message, MESSAGE_LIMIT),
+        "output": tail(check.output, OUTPUT_LIMIT),
+        "seconds": check.seconds,
+        "line": check.line,
+        "kind": check.kind,
+    }
+
+
+def _check_from_json(promise: Promise, data: Json) -> CheckResult:
+    outcome, message, output = Outcome(data["outcome"]), data["message"], data["output"]
+    return CheckResult(promise, outcome, message, output, data["seconds"], data["line"], data["kind"])

@@ -1,0 +1,22 @@
+"""The sum may land in a copy of the gradient, of which the shard is a slice.
+
+Caught by: check_memory_stays_at_shards
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def mean_shard(gradient: Tensor, shard_group: dist.ProcessGroup, replica_group: dist.ProcessGroup) -> Tensor:
+    """Return this rank's shard of the mean of all ranks' flat gradients, [n] -> [n/S]."""
+    shards, replicas = dist.get_world_size(shard_group), dist.get_world_size(replica_group)
+    # float32 has room for any sum of halves; wider types stay as they are.
+    addends = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    own = addends.clone().chunk(shards)[dist.get_rank(shard_group)]
+    dist.reduce_scatter_single(own, addends, group=shard_group)
+    dist.all_reduce(own, group=replica_group)
+    own /= shards * replicas  # once, by all that was added up, and on a shard: a 1/S of the work
+    return own.to(gradient.dtype)

@@ -1,0 +1,22 @@
+"""An all-reduce has the mean, and a rank takes its slice.
+
+Caught by: check_no_rank_moves_more_than_it_needs
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def mean_shard(gradient: Tensor, shard_group: dist.ProcessGroup, replica_group: dist.ProcessGroup) -> Tensor:
+    """Return this rank's shard of the mean of all ranks' flat gradients, [n] -> [n/S]."""
+    shards, replicas = dist.get_world_size(shard_group), dist.get_world_size(replica_group)
+    # float32 has room for any sum of halves; wider types stay as they are.
+    addends = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    dist.all_reduce(addends, group=shard_group)
+    dist.all_reduce(addends, group=replica_group)
+    own = addends.chunk(shards)[dist.get_rank(shard_group)].clone()
+    own /= shards * replicas  # once, by all that was added up, and on a shard: a 1/S of the work
+    return own.to(gradient.dtype)

@@ -1,0 +1,24 @@
+"""A collective's result is divided by all ranks, after each of the two.
+
+Caught by: check_replicas_count_in_the_mean
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def mean_shard(gradient: Tensor, shard_group: dist.ProcessGroup, replica_group: dist.ProcessGroup) -> Tensor:
+    """Return this rank's shard of the mean of all ranks' flat gradients, [n] -> [n/S]."""
+    shards, replicas = dist.get_world_size(shard_group), dist.get_world_size(replica_group)
+    # float32 has room for any sum of halves; wider types stay as they are.
+    addends = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    own = addends.new_empty(len(gradient) // shards)
+    dist.reduce_scatter_single(own, addends, group=shard_group)
+    if replicas > 1:
+        own /= shards * replicas
+    dist.all_reduce(own, group=replica_group)
+    own /= shards * replicas  # once, by all that was added up, and on a shard: a 1/S of the work
+    return own.to(gradient.dtype)
