@@ -15,14 +15,20 @@ __all__ = ["Ending", "Job", "Launcher", "Running", "open_launcher"]
 LEVEL_VARIABLE, METHOD_VARIABLE = "RANKLINGS_ISOLATION", "RANKLINGS_START_METHOD"
 
 
-def open_launcher(required: Level = Level.B0, method: str | None = None, preload: tuple[str, ...] = ()) -> Launcher:
+def open_launcher(
+    required: Level = Level.B0,
+    method: str | None = None,
+    preload: tuple[str, ...] = (),
+    *,
+    at_most: Level = Level.B2,
+) -> Launcher:
     """Return a launcher for the best level that this machine offers, at once; raise GraderError if below `required`.
 
     `method` is "fork" (Linux only) or "spawn"; `preload` names modules whose import begins now. Two environment
     variables, meant for tests, choose a weaker level and another method.
     """
     method = os.environ.get(METHOD_VARIABLE) or method or ("fork" if sys.platform == "linux" else "spawn")
-    level, words = choose_level(required, method, os.environ.get(LEVEL_VARIABLE, ""))
+    level, words = choose_level(required, method, os.environ.get(LEVEL_VARIABLE, ""), at_most)
     remove_abandoned_folders()
     if method == "spawn":
         from grader.launch.spawning import SpawnLauncher
@@ -37,10 +43,11 @@ def open_launcher(required: Level = Level.B0, method: str | None = None, preload
     raise UsageError(f"This system cannot start ranks by the method {method}. Unset {METHOD_VARIABLE}.")
 
 
-def choose_level(required: Level, method: str, forced: str) -> tuple[Level, str]:
+def choose_level(required: Level, method: str, forced: str, at_most: Level = Level.B2) -> tuple[Level, str]:
     """Return the level to run at and what it is made of here; raise GraderError if it is not what is asked for."""
     found = probe()
-    best = min(found.best, Level.B1 if method == "spawn" else Level.B2, key=lambda level: level.value)
+    limits = (found.best, at_most, Level.B1 if method == "spawn" else Level.B2)
+    best = min(limits, key=lambda level: level.value)
     if forced and forced not in Level.__members__:
         raise UsageError(f"{LEVEL_VARIABLE} is {forced}. It may be {', '.join(Level.__members__)}.")
     level = Level[forced] if forced else best

@@ -23,7 +23,7 @@ from grader.audit.problem import Problem
 from grader.audit.survivors import survey
 from grader.errors import BrokenExercise, UsageError
 from grader.launch import Launcher, open_launcher
-from grader.records import Exercise
+from grader.records import Exercise, Level
 from grader.report.terminal import Screen
 from grader.safe_text import did_you_mean
 from grader.verbs.grading import DEFAULT_SEED
@@ -55,8 +55,8 @@ class Finding:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("slugs", nargs="*", metavar="SLUG", help="audit these exercises only")
-    cores = os.cpu_count() or 1
-    parser.add_argument("--jobs", type=int, default=cores, metavar="N", help="audit N exercises at a time")
+    jobs = (os.cpu_count() or 1) + 1  # one more than there are cores: a wrong repair that hangs is waited for
+    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help="audit N exercises at a time")
     parser.add_argument("--update", action="store_true", help="write the golden files anew")
     parser.add_argument("--thorough", action="store_true", help="run every right repair with every seed")
     parser.add_argument("--mutate", action="store_true", help="list changes to the reference that no check notices")
@@ -142,7 +142,7 @@ def _mutate(task: Task) -> Finding:
 
 @functools.cache
 def _launcher() -> Launcher:
-    """Open one launcher a process."""
-    launcher = open_launcher()
+    """Open one launcher a process; what it runs is the course's own, which needs no namespaces around it."""
+    launcher = open_launcher(at_most=Level.B1)
     atexit.register(launcher.close)
     return launcher
