@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader import notes, quiz
+from grader import catalog, notes, quiz
 from grader.classroom import handed_in
 from grader.classroom.store import Store, Waiting, key_of
-from grader.classroom.verdict import digest
+from grader.classroom.verdict import bundle, digest
 from grader.errors import RefusedFile
 from grader.records import Exercise
 from grader.tables import parse
@@ -75,22 +75,34 @@ class Course:
             },
         )
 
-    def waiting(self, slug: str, source: bytes) -> Waiting:
-        """Return a program as something to grade."""
-        return Waiting(key_of(slug, self.digests[slug], self.seed, source), slug, source)
+    def waiting(self, exercise: Exercise, source: bytes, used: Mapping[str, bytes] | None = None) -> Waiting:
+        """Return a program as something to grade, with what it uses: the reference's unless a student's is given."""
+        if used is None:
+            used = {slug: path.read_bytes() for slug, path in catalog.used_paths(exercise).items()}
+        slug, bundled = exercise.slug, bundle(exercise, source, used)
+        return Waiting(key_of(slug, self.digests[slug], self.seed, bundled), slug, bundled)
 
 
 def collect(path: Path, course: Course, store: Store, *, with_dates: bool) -> Entry:
     """Take in one hand-in."""
     hand_in = handed_in.take(path, course.exercises, course.root, with_dates=with_dates)
     programs = {slug: taken for slug, taken in hand_in.programs.items() if isinstance(taken, bytes)}
-    works = {slug: course.waiting(slug, source) for slug, source in programs.items()}
+    works = {
+        exercise.slug: course.waiting(exercise, programs[exercise.slug], programs)
+        for exercise in course.exercises
+        if programs.keys() >= {exercise.slug, *exercise.uses}
+    }
     store.enqueue(works.values())
     starters = {exercise.slug: _plain(exercise.starter_path.read_bytes()) for exercise in course.exercises}
     return Entry(
         hand_in.student,
         {slug: work.key for slug, work in works.items()},
-        {slug: str(taken) for slug, taken in hand_in.programs.items() if isinstance(taken, RefusedFile)},
+        {slug: str(taken) for slug, taken in hand_in.programs.items() if isinstance(taken, RefusedFile)}
+        | {
+            exercise.slug: _lacking(exercise, programs)
+            for exercise in course.exercises
+            if exercise.slug in programs.keys() - works.keys()
+        },
         frozenset(slug for slug, source in programs.items() if _plain(source) == starters[slug]),
         hand_in.commit,
         hand_in.dates,
@@ -98,9 +110,14 @@ def collect(path: Path, course: Course, store: Store, *, with_dates: bool) -> En
     )
 
 
+def _lacking(exercise: Exercise, programs: Mapping[str, bytes]) -> str:
+    used = next(slug for slug in exercise.uses if slug not in programs)
+    return f"{used}.py is not there to be used. Repair {used} first."
+
+
 def collect_starters(course: Course, store: Store) -> list[Known]:
     """Have the starters graded, too: what they pass is nobody's merit."""
-    works = [course.waiting(exercise.slug, exercise.starter_path.read_bytes()) for exercise in course.exercises]
+    works = [course.waiting(exercise, exercise.starter_path.read_bytes()) for exercise in course.exercises]
     store.enqueue(works)
     return [Known(work.slug, work.key) for work in works]
 
@@ -115,7 +132,7 @@ def collect_wrong_repairs(course: Course, store: Store) -> list[Known]:
 def _wrong_repairs(course: Course, exercise: Exercise) -> Iterator[tuple[Waiting, str]]:
     for file in sorted((exercise.reference_dir / "wrong").glob("*.py")):
         belief = (ast.get_docstring(parse(file)) or file.stem).partition("\n\n")[0]
-        yield course.waiting(exercise.slug, file.read_bytes()), " ".join(belief.split())
+        yield course.waiting(exercise, file.read_bytes()), " ".join(belief.split())
 
 
 def _plain(source: bytes) -> bytes:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
+import json
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,16 +39,32 @@ class Verdict:
         return (*self.result.checks, *self.held_out)
 
 
-def judge(exercise: Exercise, source: bytes, launcher: Launcher, class_seed: int) -> Verdict:
-    """Run every check against a hand-in's source; what is wrong with the exercise or the grader is its ERROR.
+def bundle(exercise: Exercise, source: bytes, used: Mapping[str, bytes]) -> bytes:
+    """Return a program with those that it uses in one piece; alone it stays as it is."""
+    if not exercise.uses:
+        return source
+    texts = {slug: base64.b64encode(used[slug]).decode() for slug in exercise.uses}
+    return json.dumps({**texts, exercise.slug: base64.b64encode(source).decode()}).encode()
+
+
+def unbundle(exercise: Exercise, bundled: bytes) -> tuple[bytes, dict[str, bytes]]:
+    """Return the program, and by slug those that it uses."""
+    if not exercise.uses:
+        return bundled, {}
+    sources = {slug: base64.b64decode(text) for slug, text in json.loads(bundled).items()}
+    return sources.pop(exercise.slug), sources
+
+
+def judge(exercise: Exercise, bundled: bytes, launcher: Launcher, class_seed: int) -> Verdict:
+    """Run every check against a hand-in's program; what is wrong with the exercise or the grader is its ERROR.
 
     Where a check ran out of time on a busy machine, all are run again, in so much more time.
     """
-    found = _look(exercise, source, launcher, class_seed)
+    found = _look(exercise, bundled, launcher, class_seed)
     if not any(check.kind == "timeout" for check in found.checks) or (times := slowness()) < BUSY:
         return found
     limits = replace(exercise.limits, timeout_s=exercise.limits.timeout_s * min(times, MOST_PATIENCE))
-    return _look(replace(exercise, limits=limits), source, launcher, class_seed)
+    return _look(replace(exercise, limits=limits), bundled, launcher, class_seed)
 
 
 def slowness() -> float:
@@ -55,17 +75,26 @@ def slowness() -> float:
     return (time.perf_counter() - wall_s) / SAMPLE_S
 
 
-def _look(exercise: Exercise, source: bytes, launcher: Launcher, class_seed: int) -> Verdict:
+def _look(exercise: Exercise, bundled: bytes, launcher: Launcher, class_seed: int) -> Verdict:
     seed = catalog.exercise_seed(exercise.slug, class_seed)
     submission = Submission(exercise, exercise.starter_path)
     held_out: tuple[CheckResult, ...] = ()
+    source, used = unbundle(exercise, bundled)
+    run = functools.partial(
+        runner.run_source,
+        submission,
+        source,
+        launcher,
+        seed,
+        used=used,
+        stop_at_first=False,
+        most_timeouts=MOST_TIMEOUTS,
+    )
     try:
         promises = catalog.promises(exercise)
-        checks = runner.run_source(
-            submission, source, launcher, seed, promises, stop_at_first=False, most_timeouts=MOST_TIMEOUTS
-        )
+        checks = run(promises)
         hangs = any(check.outcome is Outcome.NOT_RUN for check in checks)
-        held_out = _held_out(submission, source, launcher, seed, hangs=hangs)
+        held_out = _held_out(exercise, run, hangs=hangs)
     except (BrokenExercise, GraderError) as error:
         return failed(exercise, str(error), Outcome.ERROR, launcher.level)
     outcome = runner.outcome_of(checks)
@@ -122,17 +151,15 @@ def from_json(exercise: Exercise, data: Json, released: dict[str, Promise], held
 
 
 def _held_out(
-    submission: Submission, source: bytes, launcher: Launcher, seed: int, *, hangs: bool
+    exercise: Exercise, run: Callable[..., tuple[CheckResult, ...]], *, hangs: bool
 ) -> tuple[CheckResult, ...]:
-    file = submission.exercise.held_out_path
+    file = exercise.held_out_path
     if not file.exists():
         return ()
-    promises = catalog.promises(submission.exercise, file)
+    promises = catalog.promises(exercise, file)
     if hangs:
         return tuple(CheckResult(promise, Outcome.NOT_RUN) for promise in promises)
-    return runner.run_source(
-        submission, source, launcher, seed, promises, checks=file, stop_at_first=False, most_timeouts=MOST_TIMEOUTS
-    )
+    return run(promises, checks=file)
 
 
 def _check_to_json(check: CheckResult) -> Json:
