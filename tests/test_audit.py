@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from grader import catalog
+from grader.audit import examples
 from grader.audit.folders import course_is_in_order
 from grader.audit.mutants import mutants
 from grader.audit.prove import faults_on_disk
@@ -218,3 +221,24 @@ def test_every_mutant_is_a_program() -> None:
     """Replaced texts keep their place in longer expressions."""
     for mutant in mutants("x = [1 + 2 * -y ** 2 for y in (a - 1) * b if not c]\nz.wait(group=g)[0 if x else 1] += 1\n"):
         compile(mutant.source, "mutant", "exec")
+
+
+EXAMPLE = """import os, sys
+if __name__ == "__main__":
+    if "RANK" in os.environ:
+        print(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n", end="")
+        sys.exit(int(os.environ["RANK"]))
+    torchrun(["--standalone", "--nproc-per-node", "3", __file__])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the command itself is run")
+def test_an_example_gets_the_ranks_that_it_asks_torchrun_for(tmp_path: Path) -> None:
+    """All print into one text, and the worst end is told."""
+    starter = tmp_path / "sample.py"
+    starter.write_text(EXAMPLE, encoding="utf-8")
+    printed = examples.printed_by(starter, 0, dict(os.environ))
+    assert sorted(printed.splitlines()) == ["(exit code 2)", "rank 0 of 3", "rank 1 of 3", "rank 2 of 3"]
+    assert printed.endswith("(exit code 2)\n")
+    starter.write_text("import os\nprint('alone', 'RANK' in os.environ, __name__)\n", encoding="utf-8")
+    assert examples.printed_by(starter, 0, dict(os.environ)) == "alone False __main__\n"

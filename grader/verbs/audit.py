@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from grader import catalog
-from grader.audit import golden, prove
+from grader.audit import examples, golden, prove
 from grader.audit.evidence import gather
 from grader.audit.folders import course_is_in_order
 from grader.audit.problem import Problem
@@ -27,7 +27,7 @@ from grader.records import Exercise, Level
 from grader.report.terminal import Screen
 from grader.safe_text import did_you_mean
 from grader.verbs.grading import DEFAULT_SEED
-from grader.verbs.run import command, environment
+from grader.verbs.run import RANKS, command, environment, needs_ranks
 
 SEEDS = 3  # a right repair that passes by luck seldom has it three times
 BROKEN = 3
@@ -127,11 +127,19 @@ def _run(exercise: Exercise, task: Task) -> Finding:
     except BrokenExercise as error:
         return Finding((Problem.of(error, task.root),))
     with golden.as_reached(exercise) as folder:
-        printed = golden.printed_by(command(exercise), folder, environment())
+        printed = _printed(exercise, folder)
     texts = golden.golden_texts(exercise, evidence.first_report, printed)
     rewritten = golden.rewrite(texts) if task.update else []
     words = tuple(f"wrote {path.relative_to(task.root).as_posix()}" for path in rewritten)
     return Finding((*faults, *golden.golden_files_hold(texts)), words)
+
+
+def _printed(exercise: Exercise, folder: Path) -> str:
+    """Return what the starter's example prints."""
+    starter = folder / exercise.starter_path.name
+    if sys.platform != "linux":
+        return golden.printed_by(command(exercise), folder, environment())
+    return examples.printed_by(starter, RANKS if needs_ranks(starter) else 0, environment())
 
 
 def _mutate(task: Task) -> Finding:
