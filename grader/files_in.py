@@ -158,7 +158,7 @@ def refuse_missing(folder: Path, name: str, entries: list[str]) -> None:
     from difflib import get_close_matches
 
     near = [entry for entry in entries if entry.lower() == name.lower()]
-    near += get_close_matches(name, [entry for entry in entries if entry.lower().endswith(".py")], n=1, cutoff=0.8)
+    near += get_close_matches(name, [entry for entry in entries if entry.lower().endswith(".py")], n=1, cutoff=0.6)
     place = "/".join(folder.parts[-3:])
     found = f"; found {clean(near[0], 200)}. Rename it to {name}." if near else f". Restore it: git checkout -- {name}"
     raise RefusedFile(f"The file {name} is missing from {place}{found}")
