@@ -140,7 +140,8 @@ def grade(session: nox.Session) -> None:
 @maintainer
 def tests(session: nox.Session) -> None:
     """Run the tests of the grader itself: nox -s tests -- [PYTEST ARGS]."""
-    session.run(python_of(session, "develop"), "-m", "pytest", *session.posargs, log=False)
+    several = () if session.posargs else ("-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
+    session.run(python_of(session, "develop"), "-m", "pytest", *several, *session.posargs, log=False)
 
 
 @maintainer

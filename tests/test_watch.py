@@ -105,7 +105,7 @@ def test_without_a_terminal_it_prints_plainly(course: Path) -> None:
 
 def test_a_run_that_writes_reports_is_not_watched(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "--watch", "--json", "r.json"], course) == 2
-    assert "--json, --junit, --github and --jobs are for one run" in capsys.readouterr().err
+    assert "what writes files, --submission and --jobs are for one run" in capsys.readouterr().err
 
 
 # --- how a file is saved ----------------------------------------------------------------------------------------------
