@@ -35,6 +35,7 @@ The modules, in the one order in which they may import each other (each only fro
     experiments   run an exercise's experiment with a student's own code
     session       one pytest session over one file of checks
     runner        an exercise and a submission in, results out
+    patience      what ran out of time on a busy machine gets a second look
     report        results as text, JSON, JUnit and workflow commands
     playground    the interactive pages: guess, then see truth and own curve
     audit         prove an exercise

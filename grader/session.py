@@ -139,6 +139,8 @@ def judge(error: BaseException | None, student: Student | None) -> tuple[Outcome
             Outcome.FAILED,
             f"The answer has another form than the contract says: {form}. The README has the contract.",
         )
+    if isinstance(error, pytest.fail.Exception) and "pytest-timeout" in str(error):
+        return Outcome.ERROR, "The check took far longer than all its limits together. Check again on a quiet machine."
     return Outcome.ERROR, f"{type(error).__name__}: {error}"
 
 

@@ -6,20 +6,19 @@ import base64
 import functools
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from grader import catalog, runner
 from grader.errors import BrokenExercise, GraderError
 from grader.launch import Launcher
+from grader.patience import with_patience
 from grader.records import CheckResult, Exercise, ExerciseResult, Level, Outcome, Promise, Submission
 from grader.safe_text import clean, tail
 
 MOST_TIMEOUTS = 2  # a hand-in that hangs costs its class two limits, not one for each check
 FORMAT = 1  # of the JSON, and of what grading means: another number, and everything is graded again
-BUSY, MOST_PATIENCE, SAMPLE_S = 1.5, 10.0, 0.05
 MESSAGE_LIMIT, OUTPUT_LIMIT = 2000, 500
 
 Json = dict[str, Any]
@@ -56,23 +55,12 @@ def unbundle(exercise: Exercise, bundled: bytes) -> tuple[bytes, dict[str, bytes
 
 
 def judge(exercise: Exercise, bundled: bytes, launcher: Launcher, class_seed: int) -> Verdict:
-    """Run every check against a hand-in's program; what is wrong with the exercise or the grader is its ERROR.
+    """Run every check against a hand-in's program; what is wrong with the exercise or the grader is its ERROR."""
 
-    Where a check ran out of time on a busy machine, all are run again, in so much more time.
-    """
-    found = _look(exercise, bundled, launcher, class_seed)
-    if not any(check.kind == "timeout" for check in found.checks) or (times := slowness()) < BUSY:
-        return found
-    limits = replace(exercise.limits, timeout_s=exercise.limits.timeout_s * min(times, MOST_PATIENCE))
-    return _look(replace(exercise, limits=limits), bundled, launcher, class_seed)
+    def look(exercise: Exercise) -> Verdict:
+        return _look(exercise, bundled, launcher, class_seed)
 
-
-def slowness() -> float:
-    """Return by how much other programs stretch the time of this one, at this moment."""
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
-    while time.process_time() - cpu_s < SAMPLE_S:
-        pass
-    return (time.perf_counter() - wall_s) / SAMPLE_S
+    return with_patience(look, exercise, lambda found: any(check.kind == "timeout" for check in found.checks))
 
 
 def _look(exercise: Exercise, bundled: bytes, launcher: Launcher, class_seed: int) -> Verdict:

@@ -118,7 +118,7 @@ def _grade_all(
                 )
                 files.write(report)
                 tally.keep(graded.result, seed)
-                next_slug = tally.next_slug() if request.slugs and exercise is chosen[-1] else ""
+                next_slug = tally.next_slug(exercise) if request.slugs and exercise is chosen[-1] else ""
                 screen.show(block(graded.result, tally, screen.look, next_slug))
                 if graded.result.outcome is not Outcome.PASSED and not (request.slugs or request.all):
                     break

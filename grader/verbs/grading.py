@@ -18,6 +18,7 @@ from types import FrameType
 from grader import catalog, changes, files_in, runner
 from grader.errors import BrokenExercise, GraderError
 from grader.launch import Launcher, open_launcher
+from grader.patience import with_patience
 from grader.records import Exercise, ExerciseResult, Level, Outcome, Request, Submission
 
 DEFAULT_SEED = 0  # the same for everyone, so that a failure looks the same tomorrow
@@ -60,10 +61,14 @@ def grade(exercise: Exercise, launcher: Launcher, seed: int, tell: Tell, *, trac
     """Grade the student's file of one exercise; what is wrong with the exercise or the grader is its ERROR."""
     submission = Submission(exercise, exercise.starter_path, exercise.student_dir.parents[1])
     seed = catalog.exercise_seed(exercise.slug, seed)
+
+    def look(patient: Exercise) -> ExerciseResult:
+        tried = replace(submission, exercise=patient)
+        found = runner.run(tried, launcher, seed, progress=lambda words: tell(f"{exercise.slug}: {words}"), trace=trace)
+        return replace(found, submission=submission)
+
     try:
-        result = runner.run(
-            submission, launcher, seed, progress=lambda words: tell(f"{exercise.slug}: {words}"), trace=trace
-        )
+        result = with_patience(look, exercise, lambda found: any(check.kind == "timeout" for check in found.checks))
     except (BrokenExercise, GraderError) as error:
         result = ExerciseResult(submission, Outcome.ERROR, message=str(error))
     if result.outcome is Outcome.PASSED:

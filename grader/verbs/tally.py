@@ -48,6 +48,8 @@ class Tally:
         exercises = [exercise for exercise in self.course if exercise.chapter == chapter]
         return Standing(sum(map(self.is_repaired, exercises)), len(exercises))
 
-    def next_slug(self) -> str:
-        """Return the first exercise that is not repaired, or nothing."""
-        return next((exercise.slug for exercise in self.course if not self.is_repaired(exercise)), "")
+    def next_slug(self, after: Exercise) -> str:
+        """Return the next exercise that is not repaired, from the beginning again behind the last one, or nothing."""
+        place = self.course.index(after) + 1 if after in self.course else 0
+        around = (*self.course[place:], *self.course[:place])
+        return next((exercise.slug for exercise in around if not self.is_repaired(exercise)), "")
