@@ -1,4 +1,4 @@
-"""Measure everything, print it, and write BENCH.md: `python -m bench [NAME ...]`, names as in PARTS."""
+"""Measure everything or the parts named, print it, keep it in BENCH.md: `python -m bench [NAME ...]`, see PARTS."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib.metadata import version
 
 from bench import checks, classroom, hostile, ranks, students
@@ -26,34 +27,43 @@ PARTS: dict[str, Part] = {
 }
 HEAD = """# Measurements
 
-Written by `nox -s bench`; nothing here is a test, and no test depends on time. T is the wall time of
-`python -c "import torch"` in the same run.
+Written by `nox -s bench`, part by part; nothing here is a test, and no test depends on time. T is the wall time of
+`python -c "import torch"` in the same run. A part that is measured again replaces its rows.
 
-{machine}
-
-| what | measured | bound | |
-|---|---|---|---|
+| part | what | measured | bound | | when and where |
+|---|---|---|---|---|---|
 """
+RESULTS = ROOT / "BENCH.md"
 
 
 def main(names: list[str]) -> int:
     """Run the parts named, or all; return 1 if a bound was not kept."""
-    torch_s = import_torch_s()
-    rows: list[Row] = []
+    torch_s, kept = import_torch_s(), True
     for name in names or PARTS:
-        for row in PARTS[name](torch_s):
+        rows = PARTS[name](torch_s)
+        for row in rows:
             print(f"{row.what}: {row.value}", f"(bound {row.bound})" * bool(row.bound), "EXCEEDED" * (not row.kept))
-            rows.append(row)
-    if not names:
-        lines = [f"| {row.what} | {row.value} | {row.bound} | {'' if row.kept else 'exceeded'} |\n" for row in rows]
-        (ROOT / "BENCH.md").write_text(HEAD.format(machine=machine()) + "".join(lines), encoding="utf-8")
-    return 0 if all(row.kept for row in rows) else 1
+        keep(name, rows)
+        kept = kept and all(row.kept for row in rows)
+    return 0 if kept else 1
+
+
+def keep(part: str, rows: list[Row]) -> None:
+    """Write the rows of a part into BENCH.md, in the order of the parts."""
+    old = RESULTS.read_text(encoding="utf-8").splitlines(keepends=True) if RESULTS.exists() else []
+    lines = {name: [line for line in old if line.startswith(f"| {name} |")] for name in PARTS}
+    where = f"{datetime.now(UTC).date()}, {machine()}"
+    lines[part] = [
+        f"| {part} | {row.what} | {row.value} | {row.bound} | {'' if row.kept else 'exceeded'} | {where} |\n"
+        for row in rows
+    ]
+    RESULTS.write_text(HEAD + "".join(line for name in PARTS for line in lines[name]), encoding="utf-8")
 
 
 def machine() -> str:
     """Return where this was measured."""
     system = f"{platform.system()} {platform.release().split('-')[0]}, {os.cpu_count()} cores"
-    return f"{system}, Python {platform.python_version()}, torch {version('torch')}."
+    return f"{system}, Python {platform.python_version()}, torch {version('torch')}"
 
 
 if __name__ == "__main__":
