@@ -31,5 +31,6 @@ def with_patience(
     found = look(exercise)
     if not ran_out(found) or (times := how_slow()) < BUSY:
         return found
-    limits = replace(exercise.limits, timeout_s=exercise.limits.timeout_s * min(times, MOST_PATIENCE))
+    timeout_s = round(exercise.limits.timeout_s * min(times, MOST_PATIENCE), 1)
+    limits = replace(exercise.limits, timeout_s=timeout_s)
     return look(replace(exercise, limits=limits))
