@@ -40,7 +40,7 @@ os._exit(0)
 """
 ODDITIES = {
     "hostile": HOSTILE,
-    "hangs": "while True:\n    pass\n",
+    "hangs": "while True: pass\n",  # on one line, so that it is always seen on the same
     "empty": "",
     "huge": "x = 1\n" * 300_000,
     "dies": "import os\nos._exit(0)\n",

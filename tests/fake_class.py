@@ -21,7 +21,7 @@ SLUGS = ("add_up", "sum_up", "put_together")
 PACKAGE = Path(cli.__file__).parent
 TIMES = REPAIRED.replace("a + b", "a * b")  # equals the sum of 2 and 2, and of nothing else here
 TIMES_TOO = "def add(a, b):\n    # another way to write it\n    return b * a\n"
-HANGS = "while True:\n    pass\n"
+HANGS = "while True: pass\n"  # on one line, so that it is always seen on the same
 DIES = "import os\nos._exit(0)\n"
 WRITES = """
 import os
