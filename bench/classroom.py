@@ -33,8 +33,9 @@ for path in glob.glob("/proc/[0-9]*"):
 for path in ("{out}/results.sqlite", "{out}/grades.csv"):
     try: open(path, "w").write("forged")
     except OSError: pass
-while True:
-    try: os.fork()
+for _ in range(100):  # not without end: for root the limit on processes does not hold
+    try:
+        if os.fork() == 0: __import__("time").sleep(60)
     except OSError: break
 os._exit(0)
 """

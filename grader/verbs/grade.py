@@ -28,7 +28,10 @@ DEVCONTAINER = (
     "The devcontainer has all of it: open this checkout with `Reopen in Container`, or as a Codespace, and grade. "
     "`--isolation B0` grades here without it, and the report says so."
 )
-AS_ROOT = "Graded as root, for whom the limit on processes does not hold. Grade as an ordinary user."
+AS_ROOT = (
+    "This is root, for whom the limit on processes does not hold: a submission that starts processes without end can "
+    "bring the machine to a halt. Grade as an ordinary user."
+)
 UNCONFINED = "Graded at B0: a submission could read the checks and this user's files. See SECURITY.md."
 LINES_OF_PROGRESS = 20  # where nobody watches
 
@@ -75,6 +78,8 @@ def run(arguments: argparse.Namespace, root: Path) -> int:
     level = Level[arguments.isolation]
     if not arguments.dask:
         _refuse_weak_machine(level)
+        if _is_root():
+            print(AS_ROOT, file=sys.stderr)
     with closing(Store(out, level)) as store:
         for shard in arguments.merge:
             store.merge(shard)
@@ -159,12 +164,17 @@ def _write(marks: ClassMarks, roster: tables.Roster, out: Path) -> None:
 
 def _remarks(marks: ClassMarks) -> list[str]:
     remarks = [UNCONFINED] if marks.level is Level.B0 else []
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    if _is_root():
         remarks.append(AS_ROOT)
     dated = sum(any(mark.late_days for mark in student.marks) or bool(student.commit) for student in marks.students)
     if marks.policy.has_deadline and (without := len(marks.students) - dated):
         remarks.append(f"{without} hand-ins have no commit, so nobody knows when they were made; none counts as late.")
     return remarks
+
+
+def _is_root() -> bool:
+    """Return whether this user may do everything."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def _conclude(marks: ClassMarks, out: Path) -> int:
