@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_neighbours_do_not_overlap_by_rounding() -> None:
     edges = [0.6e-9 + n * 1.0006e-6 for n in range(50)]
     calls = tuple(
         Call(n, "all_reduce", (0, 1), start_s=a, end_s=b, completed=True)
-        for n, (a, b) in enumerate(zip(edges, edges[1:], strict=False))
+        for n, (a, b) in enumerate(itertools.pairwise(edges))
     )
     assert_is_a_trace(json.dumps(to_trace([("f", Talk("f", "simulated", (calls,)))])))
 
