@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from chapters import APPS, many, panels, reference, truth_of
+from chapters import APPS, ROOT, load, many, panels, reference, truth_of
 from grader.playground.panels import Panel, Settings, Truth
 
 PANELS: dict[str, tuple[Panel, Truth]] = {panel.name: (panel, truth_of(app)) for app in APPS for panel in panels(app)}
@@ -222,6 +222,28 @@ def test_best_splits_are_those_of_the_scaling_law() -> None:
         assert shown["size_loss"] == close(theirs.loss(shown["law"], shown["size"], shown["size_tokens"])), settings
         ratios = [theirs.tokens_per_parameter(shown["law"], compute) for compute in shown["budgets"]]
         assert shown["ratios"][settings["law"]] == close(ratios), settings
+
+
+def test_fits_by_sum_and_mean_are_those_of_the_reference() -> None:
+    panel, truth = PANELS["scaling"]
+    theirs, spend = reference("fit_in_log_space"), reference("spend_compute")
+    made = load(ROOT / "reference/ch5_scaling_and_strategy/fit_in_log_space/harness.py")
+    whole, names = theirs.objective, ("E", "A", "B", "alpha", "beta")
+    found = {}
+    for runs in (1, 2, 3):
+        data = made.made_up(runs)
+        for huber, n in (("sum of Huber's losses", 1), ("mean of Huber's losses", 240)):
+            theirs.objective = lambda theta, runs, n=n: tuple(each / n for each in whole(theta, runs))
+            found[huber, runs] = theirs.fit(data, made.grid())
+    for settings in many(panel):
+        shown, law = truth(panel.truth, settings), found[settings["huber"], settings["runs"]]
+        assert [shown["fit"][name] for name in names] == close([law[name] for name in names], rel=2e-2), settings
+        assert shown["fit"]["exponent"] == close(theirs.optimal_exponent(law), abs=2e-3), settings
+        own = {name: shown["fit"][name] for name in names}
+        assert shown["fit_ratio"] == close(spend.tokens_per_parameter(own, shown["compute"])), settings
+        assert shown["fit"]["ratios"] == close([spend.tokens_per_parameter(own, each) for each in shown["budgets"]])
+        means, sums = (shown["fits"][f"{word} of Huber's losses"]["exponent"] for word in ("mean", "sum"))
+        assert means < sums - 0.04 < shown["true"]["exponent"], settings
 
 
 def test_plans_on_the_map_take_and_need_what_the_cost_model_says() -> None:
