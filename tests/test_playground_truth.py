@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from chapters import APPS, many, panels, reference, truth_of
-from grader.playground.panels import Panel, Truth
+from chapters import APPS, ROOT, load, many, panels, reference, truth_of
+from grader.playground.panels import Panel, Settings, Truth
 
 PANELS: dict[str, tuple[Panel, Truth]] = {panel.name: (panel, truth_of(app)) for app in APPS for panel in panels(app)}
 close = pytest.approx
@@ -18,11 +18,9 @@ close = pytest.approx
 def test_step_time_is_that_of_the_cost_model() -> None:
     panel, truth = PANELS["workers"]
     theirs = reference("profile_one_worker")
-    for settings in many(panel):
-        shown, seen_s = (
-            truth(panel.truth, settings),
-            settings["added_ms"] * (1 - settings["overlap_percent"] / 100) / 1e3,
-        )
+    for drawn in many(panel):
+        settings = {**drawn, "gradient_mb": 0, "overlap_percent": 0}  # the cost model knows a constant for each worker
+        shown, seen_s = truth(panel.truth, settings), settings["added_ms"] / 1e3
         alone = {"step_s": settings["compute_ms"] / 1e3, "stable": True}
         for k, step, best in zip(shown["workers"], shown["step"], shown["best"], strict=True):
             cluster = {"workers": k, "added_worker_s": seen_s}
@@ -30,6 +28,21 @@ def test_step_time_is_that_of_the_cost_model() -> None:
             assert step == close(alike), settings
             chosen = theirs.best_workers(alone, cluster)
             assert shown["step"][best - 1] == close(shown["step"][chosen - 1]), settings
+
+
+def test_a_step_is_computation_and_the_communication_that_is_seen() -> None:
+    panel, truth = PANELS["workers"]
+    theirs = reference("communication_budget")
+    for settings in many(panel):
+        shown = truth(panel.truth, settings)
+        cluster = {"gpus_per_node": 99, "inside_bytes_per_s": settings["gb_per_s"] * 1e9}
+        for k, sent_mb, step in zip(shown["workers"], shown["sent_mb"], shown["step"], strict=True):
+            sent = theirs.all_reduce_bytes(settings["gradient_mb"] * 1e6, k)
+            data_s = theirs.transfer_s(sent, range(k), cluster) + settings["added_ms"] * (k - 1) / 1e3
+            compute_s = settings["compute_ms"] / k / 1e3
+            hidden_s = min(data_s * settings["overlap_percent"] / 100, compute_s)
+            step_s = theirs.step_s(compute_s, data_s, 0.0, 0.0, hidden_s) + settings["loader_ms"] / 1e3
+            assert (sent_mb, step) == close((sent / 1e6, step_s * 1e3)), settings
 
 
 def test_all_reduce_takes_what_its_formula_says_and_ends_with_everything() -> None:
@@ -68,6 +81,8 @@ def test_losses_are_those_of_torch_optimizers() -> None:
     panel, truth = PANELS["scale"]
     curvature = torch.tensor([1.0, 0.4, 0.1], dtype=torch.float64)
     for settings in many(panel):
+        if settings["mistake"] in {"bias added on every rank", "clipped on each rank"}:
+            continue  # no factor: below
         shown = truth(panel.truth, settings)
         x = nn.Parameter(torch.ones(3, dtype=torch.float64))
         rate = settings["rate"]
@@ -79,6 +94,60 @@ def test_losses_are_those_of_torch_optimizers() -> None:
             assert loss > 1e9 or shown["wrong"][step] == close(loss, rel=1e-6), settings
             x.grad = shown["scale"] * curvature * x.detach()
             optimizer.step()
+
+
+def optimizer_of(settings: Settings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """Return torch's optimizer at a panel's learning rate."""
+    rate = float(settings["rate"])
+    return (
+        torch.optim.SGD(parameters, lr=rate)
+        if settings["optimizer"] == "SGD"
+        else torch.optim.Adam(parameters, lr=rate / 10)
+    )
+
+
+def test_a_bias_on_every_rank_is_what_autograd_makes_of_it() -> None:
+    panel, truth = PANELS["scale"]
+    curvature = torch.tensor([1.0, 0.4, 0.1], dtype=torch.float64)
+    for drawn in many(panel):
+        settings = {**drawn, "mistake": "bias added on every rank"}
+        shown, ranks = truth(panel.truth, settings), int(settings["ranks"])
+        weights = nn.Parameter(torch.ones(2, dtype=torch.float64))
+        copies = [nn.Parameter(torch.ones(1, dtype=torch.float64)) for _ in range(ranks)]
+        optimizer = optimizer_of(settings, [weights, *copies])
+        for step in range(11):
+            loss = (0.5 * curvature * torch.cat([weights, torch.stack(copies).sum(0)]) ** 2).sum()
+            assert shown["wrong"][step] == close(loss.item(), rel=1e-6), settings
+            optimizer.zero_grad()
+            loss.backward()
+            if step == 0:
+                assert copies[0].grad is not None
+                assert shown["parts"] == close([1.0, 1.0, copies[0].grad.item() / 0.1]), settings
+            optimizer.step()
+
+
+def test_clipping_on_each_rank_is_that_of_torch() -> None:
+    panel, truth = PANELS["scale"]
+    curvature = torch.tensor([1.0, 0.4, 0.1], dtype=torch.float64)
+
+    def gradient(x: nn.Parameter, offsets: list[float], most: float) -> torch.Tensor:
+        x.grad = torch.autograd.grad(
+            sum((0.5 * curvature * (x - each) ** 2).sum() for each in offsets) / len(offsets), x
+        )[0]
+        nn.utils.clip_grad_norm_([x], most)
+        return x.grad
+
+    for drawn in many(panel):
+        settings = {**drawn, "mistake": "clipped on each rank"}
+        shown, most = truth(panel.truth, settings), float(settings["clip_norm"])
+        assert len(shown["offsets"]) == settings["ranks"]
+        for name, groups in (("right", [shown["offsets"]]), ("wrong", [[each] for each in shown["offsets"]])):
+            x = nn.Parameter(torch.ones(3, dtype=torch.float64))
+            optimizer = optimizer_of(settings, [x])
+            for step in range(11):
+                assert shown[name][step] == close(float((0.5 * curvature * x.detach() ** 2).sum()), rel=1e-4), settings
+                x.grad = torch.stack([gradient(x, group, most) for group in groups]).mean(0)
+                optimizer.step()
 
 
 def test_bytes_of_a_layer_are_those_of_the_communication_budget() -> None:
@@ -153,6 +222,28 @@ def test_best_splits_are_those_of_the_scaling_law() -> None:
         assert shown["size_loss"] == close(theirs.loss(shown["law"], shown["size"], shown["size_tokens"])), settings
         ratios = [theirs.tokens_per_parameter(shown["law"], compute) for compute in shown["budgets"]]
         assert shown["ratios"][settings["law"]] == close(ratios), settings
+
+
+def test_fits_by_sum_and_mean_are_those_of_the_reference() -> None:
+    panel, truth = PANELS["scaling"]
+    theirs, spend = reference("fit_in_log_space"), reference("spend_compute")
+    made = load(ROOT / "reference/ch5_scaling_and_strategy/fit_in_log_space/harness.py")
+    whole, names = theirs.objective, ("E", "A", "B", "alpha", "beta")
+    found = {}
+    for runs in (1, 2, 3):
+        data = made.made_up(runs)
+        for huber, n in (("sum of Huber's losses", 1), ("mean of Huber's losses", 240)):
+            theirs.objective = lambda theta, runs, n=n: tuple(each / n for each in whole(theta, runs))
+            found[huber, runs] = theirs.fit(data, made.grid())
+    for settings in many(panel):
+        shown, law = truth(panel.truth, settings), found[settings["huber"], settings["runs"]]
+        assert [shown["fit"][name] for name in names] == close([law[name] for name in names], rel=2e-2), settings
+        assert shown["fit"]["exponent"] == close(theirs.optimal_exponent(law), abs=2e-3), settings
+        own = {name: shown["fit"][name] for name in names}
+        assert shown["fit_ratio"] == close(spend.tokens_per_parameter(own, shown["compute"])), settings
+        assert shown["fit"]["ratios"] == close([spend.tokens_per_parameter(own, each) for each in shown["budgets"]])
+        means, sums = (shown["fits"][f"{word} of Huber's losses"]["exponent"] for word in ("mean", "sum"))
+        assert means < sums - 0.04 < shown["true"]["exponent"], settings
 
 
 def test_plans_on_the_map_take_and_need_what_the_cost_model_says() -> None:

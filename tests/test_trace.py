@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -69,6 +70,7 @@ def test_what_never_ended_lasts_as_long_as_the_run(student_of: Any) -> None:
     found = blocks(student.talks[0])
     assert [event["name"] for event in found] == ["recv (never ended)", "all_reduce (never ended)"]
     assert all(event["dur"] > 0 for event in found)
+    assert_is_a_trace(json.dumps(to_trace([("a run", student.talks[0])])))
 
 
 def test_blocks_of_one_track_do_not_overlap() -> None:
@@ -82,9 +84,62 @@ def test_blocks_of_one_track_do_not_overlap() -> None:
         assert all(before[1] <= after[0] for before, after in zip(sorted(times), sorted(times)[1:], strict=False))
 
 
+def test_neighbours_do_not_overlap_by_rounding() -> None:
+    """Perfetto counts in nanoseconds, and drops or moves what overlaps by one of them."""
+    edges = [0.6e-9 + n * 1.0006e-6 for n in range(50)]
+    calls = tuple(
+        Call(n, "all_reduce", (0, 1), start_s=a, end_s=b, completed=True)
+        for n, (a, b) in enumerate(itertools.pairwise(edges))
+    )
+    assert_is_a_trace(json.dumps(to_trace([("f", Talk("f", "simulated", (calls,)))])))
+
+
+def assert_is_a_trace(content: str) -> None:
+    """Read a file as strictly as the published format and Perfetto's importer have it.
+
+    Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: JSON without
+    NaN; metadata events name processes and threads; times are microseconds; complete events of a thread nest. Perfetto
+    drops a tid beyond 32 bits (google/perfetto#886) and took tid 0 for another thread's (google/perfetto#2278).
+    """
+    whole = json.loads(content, parse_constant=pytest.fail, object_pairs_hook=_without_twins)
+    assert whole.keys() - {"cut"} == {"displayTimeUnit", "traceEvents"}
+    assert whole["displayTimeUnit"] in {"ms", "ns"}
+    named: dict[str, set[tuple[int, ...]]] = {"process_name": set(), "thread_name": set()}
+    tracks = defaultdict(list)
+    for event in whole["traceEvents"]:
+        pid, tid = event["pid"], event["tid"]
+        assert all(type(each) is int and 0 < each < 2**31 for each in (pid, tid)), event
+        assert type(event["name"]) is str, event
+        assert type(event["args"]) is dict, event
+        if event["ph"] == "M":
+            assert event.keys() == {"ph", "name", "pid", "tid", "args"}, event
+            assert event["args"].keys() == {"name"}, event
+            assert type(event["args"]["name"]) is str, event
+            place = (pid,) if event["name"] == "process_name" else (pid, tid)
+            assert place not in named[event["name"]], event
+            named[event["name"]].add(place)
+        else:
+            assert event["ph"] == "X", event
+            assert event.keys() == {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args"}, event
+            assert type(event["cat"]) is str, event
+            assert all(type(event[key]) in {int, float} and event[key] >= 0 for key in ("ts", "dur")), event
+            start, lasting = (round(event[key] * 1000) for key in ("ts", "dur"))
+            tracks[pid, tid].append((start, start + lasting))
+    assert set(tracks) <= named["thread_name"]
+    assert {(pid,) for pid, _ in tracks} <= named["process_name"]
+    for times in tracks.values():
+        assert all(before[1] <= after[0] for before, after in zip(sorted(times), sorted(times)[1:], strict=False))
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
+
+
 def test_check_writes_a_trace_that_the_page_draws(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     assert main(["check", "mean_gradients", "--trace", str(file)]) == 1
+    assert_is_a_trace(file.read_text("utf-8"))
     runs = timeline.read(file.read_bytes())
     assert isinstance(runs, list)
     assert any("check_two_ranks" in run.title or "simulated network" in run.title for run in runs)

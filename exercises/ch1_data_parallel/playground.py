@@ -23,11 +23,11 @@ with app.setup:
 
 
 @app.function
-def your_workers(student, settings, _truth):
+def your_workers(student, settings, truth):
     """Ask best_workers how many of 1 to 16 workers to use."""
     alone = {"step_s": settings["compute_ms"] / 1e3, "spread_s": 1e-4, "peak_bytes": 6_100_000_000, "stable": True}
     alone["samples_per_s"] = 8 / alone["step_s"]
-    added_s = settings["added_ms"] * (1 - settings["overlap_percent"] / 100) / 1e3
+    added_s = truth("step_time", settings)["second_ms"] / 1e3  # as measured on two
     clusters = [{"workers": k, "added_worker_s": added_s} for k in range(1, 17)]
     chosen = [student.call("best_workers", alone, cluster).value for cluster in clusters]
     if not all(type(each) is int and 1 <= each <= k for k, each in enumerate(chosen, 1)):
@@ -43,7 +43,7 @@ def draw_workers(settings, truth, yours):
     areas = [
         Area("computation", workers, [0.0] * 16, compute, "a"),
         Area("loader", workers, compute, with_loader, "d"),
-        Area("communication", workers, with_loader, step, "b"),
+        Area("communication that is seen", workers, with_loader, step, "b"),
     ]
     best = truth["best"][-1]
     lines = [Line("best of so many", workers, [step[k - 1] for k in truth["best"]], "truth", dots=True)]
@@ -65,8 +65,29 @@ def draw_workers(settings, truth, yours):
         marks=[Mark(f"best: {best}", best, truth["speedup"][best - 1])],
         below=(1, "slower than one worker alone"), height=280,
     )  # fmt: skip
-    columns = (workers, compute, truth["loader"], truth["communication"], step, truth["speedup"], truth["best"])
-    heads = ("workers", "computation, ms", "loader, ms", "communication, ms", "step, ms", "speed-up", "best of so many")
+    reading += f" On {best} each worker sends {number(truth['sent_mb'][best - 1])} MB of gradients in a step."
+    columns = (
+        workers,
+        compute,
+        truth["loader"],
+        truth["sent_mb"],
+        truth["hidden"],
+        truth["communication"],
+        step,
+        truth["speedup"],
+        truth["best"],
+    )
+    heads = (
+        "workers",
+        "computation, ms",
+        "loader, ms",
+        "gradients sent by each, MB",
+        "communication hidden, ms",
+        "communication seen, ms",
+        "step, ms",
+        "speed-up",
+        "best of so many",
+    )
     return Picture(
         [(time, "What a step is made of, and the step if one uses only as many of the workers as pay."), (speed, "")],
         reading,
@@ -223,9 +244,12 @@ def your_scale(student, settings, truth):
     p = settings["ranks"]
     results = student.simulated("harness.gradient_scale", [()] * p, common=(float(p),))
     scale = float(results[0].value)
-    return scale, truth("descent", {"optimizer": settings["optimizer"], "scale": scale, "rate": settings["rate"]})[
-        "wrong"
-    ]
+    alike = {
+        "clip_norm": truth("scales", settings)["clip_norm"],
+        "optimizer": settings["optimizer"],
+        "rate": settings["rate"],
+    }
+    return scale, truth("descent", {**alike, "scale": scale})["wrong"]
 
 
 @app.function
@@ -233,8 +257,13 @@ def draw_scales(settings, truth, yours):
     """Draw the losses, and the gradients that made them."""
     steps = truth["steps"]
     lines = [Line("the mean", steps, truth["right"], "truth"), Line(settings["mistake"], steps, truth["wrong"], "b")]
-    rows = [Bar("the mean", [("", 1.0, "a")]), Bar(settings["mistake"], [("", truth["scale"], "b")])]
-    reading = f"The gradient is {number(truth['scale'])} times the right one, and after 60 steps of {settings['optimizer']} the loss is {number(truth['end_ratio'])} times the right one's."
+    parts = truth["parts"]
+    rows = [Bar("the mean", [("", 1.0, "a")])]
+    if max(parts) - min(parts) < 1e-9:
+        rows.append(Bar(settings["mistake"], [("", truth["scale"], "b")]))
+    else:
+        rows += [Bar("its weights", [("", parts[0], "b")]), Bar("its bias", [("", parts[-1], "b")])]
+    reading = f"The gradient is {number(truth['scale'])} times the right one at first, and after 60 steps of {settings['optimizer']} the loss is {number(truth['end_ratio'])} times the right one's."
     if yours:
         lines.append(Line("your mean_all_reduce", steps, yours[1], "yours"))
         rows.append(Bar("yours", [("", max(0.0, yours[0]), "f")]))
@@ -265,13 +294,17 @@ def panels():
 Workers share the computation of a batch. Nobody shares the communication, and often nobody shares the loader. Try
 [GPT-2 on a slow link](?panel=workers&compute_ms=98&added_ms=101&loader_ms=0&overlap_percent=0),
 [the same with NVLink](?panel=workers&compute_ms=98&added_ms=19&loader_ms=0&overlap_percent=0) and
-[a slow loader](?panel=workers&compute_ms=98&added_ms=2&loader_ms=60&overlap_percent=0).
+[a slow loader](?panel=workers&compute_ms=98&added_ms=2&loader_ms=60&overlap_percent=0). Or give the bytes and the link:
+[498 MB of gradients over 5 GB/s](?panel=workers&compute_ms=98&added_ms=0&gradient_mb=498&gb_per_s=5&overlap_percent=0), and
+[half of it hidden](?panel=workers&compute_ms=98&added_ms=0&gradient_mb=498&gb_per_s=5&overlap_percent=50).
 """,
         controls=(
             Slider("compute_ms", "computation of the whole batch", "ms", 98, 10, 1000),
             Slider("loader_ms", "loader, not shared", "ms", 0, 0, 200),
             Slider("added_ms", "communication that each added worker brings", "ms", 101, 0, 200),
-            Slider("overlap_percent", "of it hidden behind computation", "%", 0, 0, 100, 5),
+            Slider("gradient_mb", "gradients that a ring adds up", "MB", 0, 0, 4000),
+            Slider("gb_per_s", "bandwidth of a link", "GB/s", 5, 1, 400),
+            Slider("overlap_percent", "of communication hidden, as long as computation lasts", "%", 0, 0, 100, 5),
         ),
         question=Question(
             "One GPU takes 98 ms for 8 samples. On a slow link each further GPU adds 101 ms of communication to a step. "
@@ -336,13 +369,16 @@ Two ranks with two micro-batches each. A mean of means gives every micro-batch o
         story="""
 A gradient that is eight times too large is a learning rate that nobody set. With SGD one sees it, if one looks:
 [SGD](?panel=scale&mistake=summed+over+the+ranks&optimizer=SGD&ranks=8&micro_batches=4&rate=0.3). With Adam one does not:
-[Adam](?panel=scale&mistake=summed+over+the+ranks&optimizer=Adam&ranks=8&micro_batches=4&rate=0.3).
+[Adam](?panel=scale&mistake=summed+over+the+ranks&optimizer=Adam&ranks=8&micro_batches=4&rate=0.3). Not every mistake is a
+factor: [a bias on every rank](?panel=scale&mistake=bias+added+on+every+rank&optimizer=Adam&ranks=4&rate=0.3), and
+[a rank with odd data, clipped alone](?panel=scale&mistake=clipped+on+each+rank&optimizer=Adam&ranks=8&clip_norm=1&rate=0.3).
 """,
         controls=(
-            Choice("mistake", "mistake", ("none", "summed over the ranks", "divided by the ranks twice", "micro-batches not divided", "both summed"), "summed over the ranks"),
+            Choice("mistake", "mistake", ("none", "summed over the ranks", "divided by the ranks twice", "micro-batches not divided", "both summed", "bias added on every rank", "clipped on each rank"), "summed over the ranks"),
             Choice("optimizer", "optimizer", ("SGD", "Adam"), "Adam"),
             Slider("ranks", "ranks", "ranks", 8, 1, 8),
             Slider("micro_batches", "micro-batches in a step", "micro-batches", 4, 1, 16),
+            Slider("clip_norm", "largest norm, where a mistake clips", "norm", 1.0, 0.1, 3.0, 0.1),
             Slider("rate", "learning rate", "per step", 0.3, 0.01, 1.0, 0.01),
         ),
         question=Question(
@@ -350,7 +386,7 @@ A gradient that is eight times too large is a learning rate that nobody set. Wit
             "After 60 steps, the loss is how many times that of the right run?",
             unit="times", answer=lambda truth: truth["end_ratio"], at={}, quantity="final loss with Adam",
         ),
-        truth="scales", draw=draw_scales, yours=your_scale, yours_needs=("ranks", "optimizer", "rate"),
+        truth="scales", draw=draw_scales, yours=your_scale, yours_needs=("mistake", "ranks", "clip_norm", "optimizer", "rate"),
         yours_is="training with what your `mean_all_reduce` makes of the gradient",
     )  # fmt: skip
     return [workers, ring, weighting, scale]

@@ -29,6 +29,7 @@ with app.setup:
     )
     from grader.playground.page import Page
 
+    HUBER = ("sum of Huber's losses", "mean of Huber's losses")
     LAWS = ("Hoffmann, as printed", "Hoffmann, four digits", "Epoch's replication")
 
 
@@ -71,14 +72,32 @@ def draw_scaling(settings, truth, yours):
         "Tokens per parameter against the budget", ratios, Axis("C, FLOPs", log=True, format=power),
         Axis("tokens per parameter of the best plan", 1, 1000, log=True), height=300,
     )  # fmt: skip
-    rows = list(zip(truth["budgets"], *truth["ratios"].values(), yours["ratios"] if yours else ["–"] * 21, strict=True))
+    fits = truth["fits"]
+    exponents = bars(
+        "Exponent that a fit finds", [
+            Bar("the runs' law", [("", truth["true"]["exponent"], "a")]),
+            *(Bar(name, [("", each["exponent"], "c" if name == settings["huber"] else "e")]) for name, each in fits.items()),
+        ], "a in best N = const · C^a", left=190,
+    )  # fmt: skip
+    fitted = chart(
+        "Tokens per parameter by the fit", [
+            Line("the runs' law", truth["budgets"], truth["true"]["ratios"], "truth"),
+            Line(settings["huber"], truth["budgets"], truth["fit"]["ratios"], "b"),
+        ], Axis("C, FLOPs", log=True, format=power), Axis("tokens per parameter of the best plan", 1, 1000, log=True),
+        height=300,
+    )  # fmt: skip
+    reading += f" A fit of 240 runs by the {settings['huber']} finds C^{truth['fit']['exponent']:.3f} where C^{truth['true']['exponent']:.3f} is true, and would train on {number(truth['fit_ratio'])} tokens a parameter, not {number(truth['true_ratio'])}."
+    columns = (*truth["ratios"].values(), *(each["ratios"] for each in fits.values()))
+    rows = list(zip(truth["budgets"], *columns, yours["ratios"] if yours else ["–"] * 21, strict=True))
     return Picture(
         [
             (valley, f"{settings['law']}: all of these cost the same compute."),
             (all_budgets, "The second digit of an exponent decides."),
+            (exponents, "The same runs, the same starts, the same optimizer and tolerance. The same minimum, too."),
+            (fitted, "What either fit would make of a budget."),
         ],
         reading,
-        Table(("C, FLOPs", *truth["ratios"], "yours"), rows),
+        Table(("C, FLOPs", *truth["ratios"], *fits, "yours"), rows),
     )
 
 
@@ -196,11 +215,15 @@ it matter which digits of the law one has? Try
 [Chinchilla's budget](?panel=scaling&law=Hoffmann,+as+printed&budget=23.76&size=10.8) with
 [more digits](?panel=scaling&law=Hoffmann,+four+digits&budget=23.76&size=10.8) and with
 [the replication](?panel=scaling&law=Epoch%27s+replication&budget=23.76&size=10.8).
+Then fit the same runs by [the sum](?panel=scaling&huber=sum+of+Huber%27s+losses) and by
+[the mean](?panel=scaling&huber=mean+of+Huber%27s+losses) of the same losses.
 """,
         controls=(
             Choice("law", "constants", LAWS, LAWS[0]),
             Slider("budget", "compute, as a power of ten", "log10 FLOPs", 23.76, 17, 27, 0.01),
             Slider("size", "my size, as a power of ten", "log10 parameters", 10.8, 7, 13, 0.05),
+            Choice("huber", "a fit minimizes the", HUBER, HUBER[0]),
+            Slider("runs", "made-up runs to fit", "set", 1, 1, 3),
         ),
         question=Question(
             "Chinchilla's budget was 10^23.76 FLOPs, 5.76e23. How many tokens a parameter are best, by the law with the constants that "

@@ -18,6 +18,7 @@ from grader.safe_text import clean
 
 MOST_EVENTS = 200_000  # a viewer with more is no help
 MOST_LANES = 64  # of a rank: operations that overlap
+FIRST_TRACK = 1  # 0 is no thread of its own to Perfetto: https://github.com/google/perfetto/pull/2278
 JOINED = {"simulated": "on the simulated network, virtual time", "gloo": "on gloo, real time"}
 
 
@@ -32,12 +33,12 @@ def to_trace(talks: Iterable[tuple[str, Talk]]) -> dict[str, Any]:
     for number, (title, talk) in enumerate(talks, 1):
         if len(events) >= MOST_EVENTS:
             return {"displayTimeUnit": "ms", "traceEvents": events, "cut": f"after {MOST_EVENTS} events"}
-        events.append({"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": title}})
+        events.append({"ph": "M", "name": "process_name", "pid": number, "tid": FIRST_TRACK, "args": {"name": title}})
         last_s = max((max(call.end_s, call.posted_s) for calls in talk.calls for call in calls), default=0.0)
         end_s = 1.1 * last_s + 1e-6  # so that what never ended is seen to last
         for rank, calls in enumerate(talk.calls):
             for lane, (name, together) in enumerate(_lanes(calls, end_s)):
-                track = {"pid": number, "tid": rank * MOST_LANES + lane}
+                track = {"pid": number, "tid": FIRST_TRACK + rank * MOST_LANES + lane}
                 events.append({"ph": "M", "name": "thread_name", **track, "args": {"name": f"rank {rank} {name}"}})
                 events += [_event(call, end_s) | track for call in together]
     return {"displayTimeUnit": "ms", "traceEvents": events[:MOST_EVENTS]}
@@ -75,7 +76,7 @@ def _times(call: Call, end_s: float) -> tuple[float, float]:
 
 def _event(call: Call, end_s: float) -> dict[str, Any]:
     """Return one operation as a complete event."""
-    start_s, stop_s = _times(call, end_s)
+    start_ns, stop_ns = (round(each * 1e9) for each in _times(call, end_s))  # rounded apart, neighbours could overlap
     arguments: dict[str, Any] = {"bytes": call.payload_bytes, "shape": list(call.shape), "dtype": clean(call.dtype, 40)}
     arguments |= {"peer": call.peer} if call.peer is not None else {"group": list(call.group)}
     arguments |= {"line": call.line} if call.line else {}
@@ -83,7 +84,7 @@ def _event(call: Call, end_s: float) -> dict[str, Any]:
         "ph": "X",
         "name": call.op if call.completed else f"{call.op} (never ended)",
         "cat": "message" if call.op in MESSAGES else "collective",
-        "ts": round(start_s * 1e6, 3),
-        "dur": round(max(0.0, stop_s - start_s) * 1e6, 3),
+        "ts": start_ns / 1e3,
+        "dur": max(0, stop_ns - start_ns) / 1e3,
         "args": arguments,
     }

@@ -6,28 +6,38 @@ No check imports this. `tests/test_playground_truth.py` compares it with the ref
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 MOST_WORKERS = 16
 
 
-def step_time(compute_ms: float, loader_ms: float, added_ms: float, overlap_percent: float) -> dict[str, Any]:
-    """Return the parts of a step on 1 to 16 workers: the same global batch, its computation shared out."""
+def step_time(
+    compute_ms: float, loader_ms: float, added_ms: float, gradient_mb: float, gb_per_s: float, overlap_percent: float
+) -> dict[str, Any]:
+    """Return the parts of a step on 1 to 16 workers: the same global batch, its computation shared out.
+
+    The gradients travel round a ring; computation hides some of the communication, at most as long as it lasts.
+    """
     workers = list(range(1, MOST_WORKERS + 1))
     compute = [compute_ms / k for k in workers]
-    seen = added_ms * (1 - overlap_percent / 100)  # what computation does not hide
-    communication = [seen * (k - 1) for k in workers]
+    sent = [2 * (k - 1) / k * gradient_mb for k in workers]  # by each worker; MB at GB/s are ms
+    network = [added_ms * (k - 1) + mb / gb_per_s for k, mb in zip(workers, sent, strict=True)]
+    hidden = [min(each * overlap_percent / 100, own) for each, own in zip(network, compute, strict=True)]
+    communication = [each - behind for each, behind in zip(network, hidden, strict=True)]
     step = [a + loader_ms + b for a, b in zip(compute, communication, strict=True)]
     best = [min(range(1, k + 1), key=lambda n: step[n - 1]) for k in workers]
     return {
         "workers": workers,
         "compute": compute,
         "loader": [loader_ms] * len(workers),
+        "sent_mb": sent,
+        "hidden": hidden,
         "communication": communication,
         "step": step,
         "speedup": [step[0] / each for each in step],
         "best": best,  # of so many offered
-        "seen_ms": seen,
+        "second_ms": communication[1],  # what one sees who has measured two workers
     }
 
 
@@ -166,36 +176,84 @@ STEPS = 60
 CURVATURE = (1.0, 0.4, 0.1)
 
 
-def descent(optimizer: str, scale: float, rate: float) -> dict[str, Any]:
+BIAS, LOCAL = "bias added on every rank", "clipped on each rank"
+ODD = 0.5  # how much further than the mean of all ranks each rank but one wants to go; that one wants all the opposite
+Gradient = Callable[[list[float]], list[float]]
+
+
+def descent(optimizer: str, scale: float, rate: float, clip_norm: float = 0.0) -> dict[str, Any]:
     """Return the loss of a small quadratic whose gradient arrives `scale` times too large, step by step."""
-    right, wrong = _losses(optimizer, 1.0, rate), _losses(optimizer, scale, rate)
+    right, wrong = (
+        _losses(optimizer, lambda x, n=n: _clipped([n * each for each in _gradient(x)], clip_norm), rate)
+        for n in (1.0, scale)
+    )
     return {"steps": list(range(STEPS + 1)), "right": right, "wrong": wrong, "end_ratio": wrong[-1] / right[-1]}
 
 
-def scales(mistake: str, ranks: int, micro_batches: int, optimizer: str, rate: float) -> dict[str, Any]:
-    """Return by what a mistake multiplies the gradient, and both losses."""
+def scales(
+    mistake: str, ranks: int, micro_batches: int, clip_norm: float, optimizer: str, rate: float
+) -> dict[str, Any]:
+    """Return by what a mistake multiplies the first gradient, and both losses."""
+    ones, clip_norm = [1.0] * len(CURVATURE), clip_norm if mistake == LOCAL else 0.0
     scale = {
         "none": 1.0,
         "summed over the ranks": ranks,
         "divided by the ranks twice": 1 / ranks,
         "micro-batches not divided": micro_batches,
         "both summed": ranks * micro_batches,
-    }[mistake]
-    return {"scale": scale, **descent(optimizer, scale, rate)}
+    }.get(mistake, 1.0)
+    shown = {**descent(optimizer, scale, rate, clip_norm), "clip_norm": clip_norm, "offsets": _offsets(ranks)}
+    first = [scale * each for each in _gradient(ones)]
+    if mistake == BIAS:  # the last parameter is one; the output has it as often as there are ranks
+        times = [1.0, 1.0, float(ranks)]
+        shown["wrong"] = _losses(
+            optimizer, lambda x: _gradient([a * b for a, b in zip(x, times, strict=True)]), rate, times
+        )
+        first = _gradient(times)
+    if mistake == LOCAL:
+        shown["wrong"] = _losses(optimizer, lambda x: _mean_of_clipped(x, ranks, clip_norm), rate)
+        first = _mean_of_clipped(ones, ranks, clip_norm)
+    right = _clipped(_gradient(ones), clip_norm)
+    shown["parts"] = [a / b for a, b in zip(first, right, strict=True)]
+    return {
+        **shown,
+        "scale": math.hypot(*first) / math.hypot(*right),
+        "end_ratio": shown["wrong"][-1] / shown["right"][-1],
+    }
 
 
-def _losses(optimizer: str, scale: float, rate: float) -> list[float]:
+def _gradient(x: list[float]) -> list[float]:
+    return [curve * each for curve, each in zip(CURVATURE, x, strict=True)]
+
+
+def _clipped(gradient: list[float], most: float) -> list[float]:
+    """Return a gradient no longer than `most`; 0 stands for no limit."""
+    norm = math.hypot(*gradient)
+    return [most / norm * each for each in gradient] if 0 < most < norm else gradient
+
+
+def _offsets(ranks: int) -> list[float]:
+    """Return where the data of each rank has its minimum: the mean of all is 0."""
+    return [ODD * (ranks - 1), *[-ODD] * (ranks - 1)]
+
+
+def _mean_of_clipped(x: list[float], ranks: int, most: float) -> list[float]:
+    parts = [_clipped(_gradient([each - offset for each in x]), most) for offset in _offsets(ranks)]
+    return [sum(column) / ranks for column in zip(*parts, strict=True)]
+
+
+def _losses(optimizer: str, of: Gradient, rate: float, times: Sequence[float] = (1.0, 1.0, 1.0)) -> list[float]:
+    """Train with what `of` hands the optimizer; the loss sees each parameter so many `times`."""
     x, m, v = [1.0] * len(CURVATURE), [0.0] * len(CURVATURE), [0.0] * len(CURVATURE)
-    losses = [_loss(x)]
+    losses = [_loss([a * b for a, b in zip(x, times, strict=True)])]
     for step in range(1, STEPS + 1):
-        for i, curve in enumerate(CURVATURE):
-            gradient = scale * curve * x[i]
+        for i, gradient in enumerate(of(x)):
             if optimizer == "SGD":
                 x[i] -= rate * gradient
                 continue
             m[i], v[i] = 0.9 * m[i] + 0.1 * gradient, 0.999 * v[i] + 0.001 * gradient**2
             x[i] -= 0.1 * rate * (m[i] / (1 - 0.9**step)) / (math.sqrt(v[i] / (1 - 0.999**step)) + 1e-8)
-        losses.append(min(_loss(x), 1e12))
+        losses.append(min(_loss([a * b for a, b in zip(x, times, strict=True)]), 1e12))
     return losses
 
 

@@ -10,19 +10,33 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-LAWS = {
+Law = tuple[float, float, float, float, float]
+LAWS: dict[str, Law] = {
     "Hoffmann, as printed": (1.69, 406.4, 410.7, 0.34, 0.28),
     "Hoffmann, four digits": (1.6934, 406.4, 410.7, 0.3392, 0.2849),
     "Epoch's replication": (1.8172, 482.01, 2085.43, 0.3478, 0.3658),
 }
+TRUE = "Epoch's replication"  # of the made-up runs that are fitted
+FITS = {  # three sets of 240 runs, each fitted from the same 16 starts to the same tolerance
+    "sum of Huber's losses": (
+        (1.81168, 470.493763, 2027.021648, 0.346445, 0.364161),
+        (1.811378, 464.085771, 2106.569127, 0.344882, 0.366606),
+        (1.825832, 533.456812, 2252.115805, 0.353078, 0.369771),
+    ),
+    "mean of Huber's losses": (
+        (1.542217, 152.824611, 150.558081, 0.282472, 0.23459),
+        (1.532021, 150.351963, 150.44788, 0.279795, 0.23481),
+        (1.54094, 152.100556, 150.394073, 0.280855, 0.235583),
+    ),
+}
 BUDGETS = [10.0 ** (17 + i / 2) for i in range(21)]
 
 
-def scaling(law: str, budget: float, size: float) -> dict[str, Any]:
+def scaling(law: str, budget: float, size: float, huber: str, runs: int) -> dict[str, Any]:
     """Return losses along one budget of compute, its best split, and the best splits of all budgets."""
     compute, n = 10.0**budget, 10.0**size
     e, a, b, alpha, beta = LAWS[law]
-    best, tokens = _best(law, compute)
+    best, tokens = _best(LAWS[law], compute)
     sizes = [best * 10 ** (i / 10 - 2) for i in range(41)]
     return {
         "law": {"E": e, "A": a, "B": b, "alpha": alpha, "beta": beta},
@@ -37,9 +51,20 @@ def scaling(law: str, budget: float, size: float) -> dict[str, Any]:
         "size_tokens": compute / 6 / n,
         "size_loss": _loss(law, n, compute / 6 / n),
         "budgets": BUDGETS,
-        "ratios": {name: [_ratio(name, each) for each in BUDGETS] for name in LAWS},
+        "ratios": {name: [_ratio(each, budget) for budget in BUDGETS] for name, each in LAWS.items()},
         "exponent": beta / (alpha + beta),
+        "fits": {name: _fit(sets[runs - 1]) for name, sets in FITS.items()},
+        "true": _fit(LAWS[TRUE]),
+        "fit": _fit(FITS[huber][runs - 1]),
+        "fit_ratio": _ratio(FITS[huber][runs - 1], compute),
+        "true_ratio": _ratio(LAWS[TRUE], compute),
     }
+
+
+def _fit(law: Law) -> dict[str, Any]:
+    e, a, b, alpha, beta = law
+    ratios = [_ratio(law, each) for each in BUDGETS]
+    return {"E": e, "A": a, "B": b, "alpha": alpha, "beta": beta, "exponent": beta / (alpha + beta), "ratios": ratios}
 
 
 def loss(law: str, parameters: float, tokens: float) -> dict[str, float]:
@@ -52,13 +77,13 @@ def _loss(law: str, n: float, d: float) -> float:
     return e + a / n**alpha + b / d**beta
 
 
-def _best(law: str, compute: float) -> tuple[float, float]:
-    _, a, b, alpha, beta = LAWS[law]
+def _best(law: Law, compute: float) -> tuple[float, float]:
+    _, a, b, alpha, beta = law
     n = (alpha * a / (beta * b)) ** (1 / (alpha + beta)) * (compute / 6) ** (beta / (alpha + beta))
     return n, compute / 6 / n
 
 
-def _ratio(law: str, compute: float) -> float:
+def _ratio(law: Law, compute: float) -> float:
     n, d = _best(law, compute)
     return d / n
 
