@@ -44,7 +44,7 @@ def assert_loss(student: Student, rng: np.random.Generator, labels: Sequence[Arr
         reported = result.value["reported"]
         assert_close(reported, loss, f"{what} loss to report", rtol=1e-6, mistakes=known)
         assert not getattr(reported, "requires_grad", False), f"{what} loss to report has a graph, expected none."
-        known = {"the gradient of this rank's own mean": slope / max(1, mine), f"a {p}th of it": slope / count}
+        known = {"the gradient of this rank's own mean": slope / max(1, mine), f"1/{p} of it": slope / count}
         assert_close(result.value["gradient"], gradient, f"{what} gradient of its logits", rtol=1e-6, mistakes=known)
     return results
 
