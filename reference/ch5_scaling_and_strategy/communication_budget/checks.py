@@ -46,17 +46,17 @@ def check_data_parallelism_reduces_its_own_gradients(student: Student) -> None:
 
 @check(
     hints=(
-        "ZeRO splits the all-reduce in two: gradients go out with a reduce-scatter. What comes back, in which width?",
+        "Gradients are scattered, parameters gathered, each in its width. What is kept whole between micro-batches?",
         "At stage 3 the second micro-batch needs the parameters that the first has thrown away. And its gradients?",
         "Count gathers of parameters and scatters of gradients: with m micro-batches stage 3 has 2m and m.",
     )
 )
 def check_zero_sends_again_what_it_does_not_keep(student: Student) -> None:
     """ZeRO scatters gradients and gathers parameters: once a step if it keeps whole ones, else for each micro-batch."""
-    for m, d, (g, w), (t, p) in product((1, 2, 9), (2, 7), ((2, 2), (4, 2)), ((1, 1), (2, 3))):
+    for m, d, (g, w), (t, p) in product((2, 1, 9), (2, 7), ((4, 1), (2, 4)), ((1, 1), (2, 3))):
         unit = (d - 1) / d * 7.2e9 / (t * p)
         for zero, per_element in enumerate((2 * g, g + w, m * g + w, m * (g + 2 * w))):
-            mistakes = {"plain data parallelism": 2 * g, "once a step": g + w}
+            mistakes = {"plain data parallelism": 2 * g, "what is sent if both go once a step": g + w}
             mistakes |= {"one gather of parameters, not two": m * (g + w), "one micro-batch's": g + 2 * w}
             known = {name: unit * elements for name, elements in mistakes.items() if zero and elements != per_element}
             sizes = {"zero": zero, "micro_batches": m, "gradient_bytes": g, "parameter_bytes": w}
@@ -140,11 +140,11 @@ def check_the_worked_example(student: Student) -> None:
         n_bytes, what = sent(student, "data_parallel_bytes", data=k, parameters=2_000_000_000)
         assert_close(n_bytes, 16e9 * (k - 1) / k, what, unit="bytes")
         data_s = student.call("transfer_s", n_bytes, list(range(k)), CLUSTER).value
-        assert_close(data_s * k / (k - 1), printed_s, f"the example's transfer on {nodes} nodes", atol=5e-4, unit="s")
+        assert_close(data_s * k / (k - 1), printed_s, f"the example's transfer among {k} GPUs", atol=5e-4, unit="s")
         for tensor_s, pipeline_s, hidden_s in ((0.0, 0.0, 0.42), (0.0, 0.0, 0.28), (0.1, 0.03, 0.42), (0.1, 0.0, 0.0)):
             step_s = 0.42 + tensor_s + pipeline_s + max(0.0, data_s - hidden_s)
             mistakes = {"the step with everything in a row": 0.42 + data_s + tensor_s + pipeline_s}
             mistakes["the longer of computing and communicating"] = max(0.42, data_s + tensor_s + pipeline_s)
             found = student.call("step_s", 0.42, data_s, tensor_s, pipeline_s, hidden_s).value
-            what = f"step_s on {nodes} nodes, tensor {tensor_s} s, pipeline {pipeline_s} s, hidden {hidden_s} s"
+            what = f"step_s of {k} GPUs, tensor {tensor_s} s, pipeline {pipeline_s} s, hidden {hidden_s} s"
             assert_close(found, step_s, what, unit="s", mistakes={k: v for k, v in mistakes.items() if v != step_s})

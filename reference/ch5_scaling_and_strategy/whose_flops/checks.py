@@ -63,8 +63,8 @@ def check_every_matrix_product_counts(student: Student) -> None:
 
 @check(
     hints=(
-        "Full recomputation runs the layers' forward once more. What of a forward is outside the layers?",
-        "Selective recomputation adds to attention alone, by the published equation: its two products twice.",
+        "Full recomputation runs the layers' forward again, not the logits'. Which two products does selective name?",
+        "Selective, by the published equation, counts attention's forward and backward again: three forwards more.",
     )
 )
 def check_recomputation_is_work_of_the_hardware(student: Student) -> None:
