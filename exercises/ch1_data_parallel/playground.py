@@ -48,11 +48,8 @@ def draw_workers(settings, truth, yours):
     best = truth["best"][-1]
     lines = [Line("best of so many", workers, [step[k - 1] for k in truth["best"]], "truth", dots=True)]
     speeds = [Line("ideal", workers, workers, "ideal"), Line("real", workers, truth["speedup"], "truth", dots=True)]
-    gain = (
-        f"{number(truth['speedup'][best - 1])} times as fast as one"
-        if best > 1
-        else "every further one makes it longer"
-    )
+    times = f"{number(truth['speedup'][best - 1])} times as fast as one"
+    gain = times if best > 1 else "every further one makes it longer"
     reading = f"The shortest step takes {number(step[best - 1])} ms, on {best} of 16 workers: {gain}."
     if yours:
         lines.append(Line("as your best_workers", workers, [step[k - 1] for k in yours], "yours", dots=True))
@@ -66,28 +63,10 @@ def draw_workers(settings, truth, yours):
         below=(1, "slower than one worker alone"), height=280,
     )  # fmt: skip
     reading += f" On {best} each worker sends {number(truth['sent_mb'][best - 1])} MB of gradients in a step."
-    columns = (
-        workers,
-        compute,
-        truth["loader"],
-        truth["sent_mb"],
-        truth["hidden"],
-        truth["communication"],
-        step,
-        truth["speedup"],
-        truth["best"],
-    )
-    heads = (
-        "workers",
-        "computation, ms",
-        "loader, ms",
-        "gradients sent by each, MB",
-        "communication hidden, ms",
-        "communication seen, ms",
-        "step, ms",
-        "speed-up",
-        "best of so many",
-    )
+    columns = [workers, compute, *(truth[name] for name in ("loader", "sent_mb", "hidden", "communication"))]
+    columns += [step, truth["speedup"], truth["best"]]
+    heads = ("workers", "computation, ms", "loader, ms", "gradients sent by each, MB", "communication hidden, ms")
+    heads += ("communication seen, ms", "step, ms", "speed-up", "best of so many")
     return Picture(
         [(time, "What a step is made of, and the step if one uses only as many of the workers as pay."), (speed, "")],
         reading,
