@@ -79,7 +79,7 @@ def check_no_batch_diverges(student: Student, rng: np.random.Generator) -> None:
         assert distance < 6.0, (
             f"With a batch of {batch} training ends at a distance of {distance:.3g} and started at 4.47."
         )
-    assert ends[-1] < 0.1, (
+    assert ends[-1] < 0.2, (
         f"With a batch of 65536 there is no noise left, yet training ends at {ends[-1]:.3g}, not at 0."
     )
 
