@@ -103,7 +103,7 @@ def example() -> None:
     print(f"1f1b, a whole step:        {step_ms:4.1f} ms")
     print(f"  what rank 3 alone needs: {first_ms:4.1f} ms until its first input comes, {work_ms:.1f} ms of work,")
     print(f"                           {last_ms:4.1f} ms until rank 0 has used its last gradient: {least_ms:.1f} ms")
-    print(f"1f1b, rank 3 holds at most {peak_in_flight('1f1b', 3, 4, 8)} micro-batches")
+    print(f"1f1b, micro-batches that rank 3 holds at most: {peak_in_flight('1f1b', 3, 4, 8)}")
     print("  what it does:            3F0 3B0 3F1 3B1 ... needs 1 at a time")
 
 

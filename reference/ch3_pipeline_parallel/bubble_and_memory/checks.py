@@ -30,15 +30,15 @@ def only(chunks: int) -> list[int]:
 def assert_bubble(student: Student, schedule: str, ranks: int, chunks: int, expected: float, **known: float) -> None:
     """Compare a bubble in seconds."""
     mistakes = {name.replace("_", " "): value for name, value in known.items() if ranks > 1}
-    what = f"bubble_s of {schedule} on {ranks} ranks, {chunks} chunk(s) each (F {F}, B {B}, W {W} s)"
+    what = f"bubble_s of {schedule}, p = {ranks}, v = {chunks} (F {F}, B {B}, W {W} s)"
     found = student.call("bubble_s", schedule, ranks, TIMES, *only(chunks)).value
     assert_close(found, expected, what, rtol=1e-9, mistakes=mistakes, unit="s")
 
 
 def assert_peak(student: Student, schedule: str, rank: int, ranks: int, m: int, expected: int, chunks: int = 1) -> None:
     """Compare how many micro-batches or chunks a rank holds."""
-    what = f"peak_in_flight of {schedule} on rank {rank} of {ranks} with {m} micro-batches, {chunks} chunk(s)"
-    known = {"all micro-batches": m * chunks, "the number of ranks, which is the first rank's peak": ranks}
+    what = f"peak_in_flight of {schedule} on rank {rank}, p = {ranks}, m = {m}, v = {chunks}"
+    known = {"everything, m times v": m * chunks, "the number of ranks, which is the first rank's peak": ranks}
     found = student.call("peak_in_flight", schedule, rank, ranks, m, *only(chunks)).value
     assert_equal(found, expected, what, mistakes=known)
 
@@ -85,7 +85,7 @@ def check_each_share_has_its_own_denominator(student: Student) -> None:
         bubble = (ranks - 1) / chunks  # in units of F + B + W
         shares = {"ideal": bubble / m, "total": bubble / (m + bubble)}
         for name, other in (("ideal", "total"), ("total", "ideal")):
-            what = f"bubble_over_{name} of interleaved on {ranks} ranks, {m} micro-batches, {chunks} chunk(s)"
+            what = f"bubble_over_{name} of interleaved, p = {ranks}, m = {m}, v = {chunks}"
             found = student.call(f"bubble_over_{name}", "interleaved", ranks, m, TIMES, *only(chunks)).value
             assert_close(found, shares[name], what, mistakes={f"the share of the {other} step": shares[other]})
 
@@ -96,9 +96,8 @@ def check_the_fewest_micro_batches_for_a_target(student: Student) -> None:
     cases = [(0.201, "1f1b", 5, 1, 16), (0.199, "1f1b", 5, 1, 17), (0.051, "gpipe", 4, 1, 56), (0.5, "gpipe", 1, 1, 1)]
     cases += [(0.11, "interleaved", 8, v, m) for v, m in ((4, 16), (1, 64))] + [(0.05, "zb-h1", 4, 1, 29)]
     for target, schedule, ranks, chunks, fewest in cases:
-        what = f"micro_batches_for({target}, {schedule!r}, {ranks} ranks, {chunks} chunks)"
         found = student.call("micro_batches_for", target, schedule, ranks, TIMES, *only(chunks)).value
-        assert_equal(found, fewest, what)
+        assert_equal(found, fewest, f"micro_batches_for({target}, {schedule!r}, p = {ranks}, v = {chunks})")
 
 
 @check(
@@ -114,9 +113,14 @@ def check_1f1b_holds_fewer_activations(student: Student) -> None:
             assert_peak(student, schedule, rank, ranks, m, max(schedules.in_flight(row)))
 
 
-@check(hints=("Interleaved ranks run ahead by two chunks a rank behind them and p a chunk but the last, at most m v.",))
+@check(
+    hints=(
+        "When an interleaved rank's first backward comes, how many forwards has it done, over all of its chunks?",
+        "p for each chunk but its last, two for each rank behind it, one for itself; never more than m v.",
+    )
+)
 def check_what_the_other_schedules_hold(student: Student) -> None:
-    """Interleaved ranks hold min(mv, 2(p-1-rank)+(v-1)p+1) chunks, zero-bubble ones p or 2p-1 micro-batches."""
+    """Interleaved ranks run ahead further than those of 1F1B and hold more; zero-bubble ones hold p or 2p-1."""
     for ranks, rank, m, chunks, expected in ((4, 0, 8, 2, 11), (4, 3, 8, 2, 5), (4, 1, 4, 3, 12), (8, 2, 16, 4, 35)):
         assert_peak(student, "interleaved", rank, ranks, m, expected, chunks)
     for schedule, m, expected in (("zb-h1", 9, 4), ("zb-h2", 9, 7), ("zb-h2", 5, 5), ("zb-h1", 3, 3)):
@@ -142,5 +146,5 @@ def check_the_first_stage_holds_most(student: Student) -> None:
     cases = [("1f1b", 0, 1, 12.0), ("1f1b", 3, 1, 3.0), ("gpipe", 1, 1, 24.0), ("interleaved", 0, 1, 21.0)]
     for schedule, rank, chunks, layers in [*cases, ("interleaved", 0, 2, 12 * (1 + 3 / 8))]:
         found = student.call("stage_bytes", schedule, rank, 4, 8, 12, 10.0, *only(chunks)).value
-        what = f"stage_bytes of {schedule} on rank {rank} of 4: 12 layers of 10 bytes, m = 8, {chunks} chunk(s)"
+        what = f"stage_bytes of {schedule} on rank {rank} of 4: 12 layers of 10 bytes, m = 8, v = {chunks}"
         assert_close(found, 10.0 * layers, what, unit="bytes")

@@ -17,7 +17,7 @@ def tables(student: Student, sizes: list[tuple[int, int]]) -> list[tuple[str, in
     """Return, for each size, words for it, the size, and the lists of all ranks once each is known to be one."""
     found: list[tuple[str, int, int, Rows]] = []
     for (ranks, m), rows in zip(sizes, student.call("harness.tables", sizes).value, strict=True):
-        where = f"{ranks} ranks, {m} micro-batches"
+        where = f"{ranks} rank{'s' * (ranks > 1)}, {m} micro-batch{'es' * (m > 1)}"
         for rank, row in enumerate(rows):
             assert isinstance(row, list), f"{where}: the schedule of rank {rank} is {describe(row)}, expected a list."
         for rank, row in enumerate(rows):
@@ -85,7 +85,7 @@ def check_no_more_in_flight_than_ranks_behind(student: Student) -> None:
             too_many = next((place for place, count in enumerate(held) if count > allowed), None)
             first_backward = next(place for place, action in enumerate(row) if "B" in action)
             place = first_backward if too_many is None else too_many
-            fact = f"{where}: rank {rank} holds {max(held)} micro-batches at its peak, expected {allowed}"
+            fact = f"{where}: rank {rank} holds activations of {max(held)} at its peak, expected {allowed}"
             why = "its first backward comes too early" if too_many is None else f"{row[place]} is one too many"
             assert max(held) == allowed, f"{fact}; {why}.\n{schedules.draw_fault(rows, rank, place)}"
 

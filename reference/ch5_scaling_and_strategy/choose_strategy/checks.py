@@ -19,6 +19,11 @@ SC21 = (
     (64, 8192, 48, 512, 1536), (80, 10240, 60, 1024, 1792), (96, 12288, 80, 1536, 2304), (128, 16384, 96, 1920, 2160),
     (128, 20480, 105, 2520, 2520), (160, 25600, 128, 3072, 3072),
 )  # fmt: skip
+LADDER = (  # each of these plans has one term more: recomputation, stages, tensor, data, ZeRO, then two nodes of 8
+    (1, 1, 1, 0, 1, "none"), (1, 1, 1, 0, 1, "selective"), (1, 1, 1, 0, 1, "full"), (1, 1, 2, 0, 1, "none"),
+    (1, 2, 1, 0, 1, "none"), (2, 1, 1, 0, 1, "none"), (2, 1, 1, 1, 1, "none"), (2, 1, 1, 2, 1, "none"),
+    (2, 1, 1, 3, 1, "none"), (8, 1, 2, 0, 1, "none"), (8, 2, 1, 0, 1, "none"), (1, 16, 1, 0, 1, "none"),
+)  # fmt: skip
 
 
 def case(heads: int, hidden: int, layers: int, gpus: int, batch: int, zero: Any = (0,), **other: Any) -> list[Sizes]:
@@ -30,11 +35,9 @@ def case(heads: int, hidden: int, layers: int, gpus: int, batch: int, zero: Any 
 def every_plan(job: Sizes, cluster: Sizes) -> list[tuple[Any, ...]]:
     """Try all degrees up to the numbers that they have to divide."""
     degrees = product(range(1, job["heads"] + 1), range(1, job["layers"] + 1))
-    split = [(t, p) for t, p in degrees if job["heads"] % t == job["layers"] % p == cluster["gpus"] % (t * p) == 0]
-    replicas = [(cluster["gpus"] // (t * p), t, p) for t, p in split]
-    found = [
-        (d, t, p, b) for d, t, p in replicas for b in range(1, job["batch"] // d + 1) if job["batch"] % (d * b) == 0
-    ]
+    splits = [(t, p) for t, p in degrees if job["heads"] % t == job["layers"] % p == cluster["gpus"] % (t * p) == 0]
+    replicas = [(cluster["gpus"] // (t * p), t, p) for t, p in splits]
+    found = [(d, t, p, b) for d, t, p in replicas for b in range(1, job["batch"] + 1) if job["batch"] % (d * b) == 0]
     rest = list(product(job["zero_stages"], ("none", "selective", "full")))
     return [(d, t, p, zero, b, again) for (d, t, p, b), (zero, again) in product(found, rest)]
 
@@ -75,10 +78,13 @@ def drawn(rng: np.random.Generator, n: int) -> list[list[Sizes]]:
 
 
 def assert_costs(student: Student, rng: np.random.Generator, which: int, **other: Any) -> None:
-    """Compare the memory (0) or the time (1) of drawn plans, on clusters with `other` numbers."""
+    """Compare the memory (0) or the time (1), of LADDER and then of drawn plans, on clusters with `other` numbers."""
+    cases: list[Any] = [(case(16, 2048, 24, row[0] * row[1] * row[2], 16), [row]) for row in LADDER]
     for job, plain in [*drawn(rng, 6), case(*SC21[8], zero=range(4))]:
-        cluster, every = plain | other, every_plan(job, plain)
-        picked = [dict(zip(KEYS, every[i], strict=True)) for i in rng.choice(len(every), size=40)]
+        every = every_plan(job, plain)
+        cases.append(([job, plain], [every[i] for i in rng.choice(len(every), size=40)]))
+    for (job, plain), rows in cases:
+        cluster, picked = plain | other, [dict(zip(KEYS, row, strict=True)) for row in rows]
         for plan, answer in zip(picked, student.call("harness.measured", job, cluster, picked).value, strict=True):
             expected, what = costs(job, cluster, tuple(plan.values()))[which], ("memory_bytes", "step_s")[which]
             assert_close(answer[which], expected, f"{what} of {plan}", rtol=1e-9, unit=("bytes", "s")[which])
@@ -131,9 +137,8 @@ def check_no_other_plan_is_faster(student: Student, rng: np.random.Generator) ->
 @check(hints=("Search again with each of the four numbers of the cluster doubled, and compare the best steps.",))
 def check_the_bottleneck_is_what_to_double(student: Student, rng: np.random.Generator) -> None:
     """The bottleneck is the resource of which twice as much shortens the best step most, memory if nothing fits."""
-    doubled = {"memory": "memory_bytes", "compute": "flops_per_s", "inside": "inside_bytes_per_s"}
-    doubled["between"] = "between_bytes_per_s"
     names = ("flops_per_s", "memory_bytes", "gpus_per_node", "inside_bytes_per_s", "between_bytes_per_s")
+    doubled = {"memory": names[1], "compute": names[0], "inside": names[3], "between": names[4]}
     near = ((8.9e15, 22e9, 4, 4.3e9, 23e9, 64), (2.1e18, 4.9e9, 4, 180e9, 6.9e9, 16))  # where two resources are close
     near += ((1.8e15, 7.6e9, 8, 7.4e9, 6.4e9, 16), (2.4e17, 17e9, 4, 15e9, 7.6e9, 64))
     cases = [case(16, 2048, 24, 8, row[-1], **dict(zip(names, row, strict=False))) for row in near] + drawn(rng, 10)
@@ -141,4 +146,5 @@ def check_the_bottleneck_is_what_to_double(student: Student, rng: np.random.Gene
     for (job, cluster), name in zip(cases, student.call("harness.named", cases).value, strict=True):
         times = {key: best_s(job, cluster | {field: 2 * cluster[field]}) for key, field in doubled.items()}
         expected = "memory" if best_s(job, cluster) == np.inf else min(times, key=times.__getitem__)
-        assert_equal(name, expected, f"bottleneck of {job['layers']} layers, steps if doubled {times},")
+        leaves = ", ".join(f"{seconds:.6g} s ({key})" for key, seconds in times.items())
+        assert_equal(name, expected, f"bottleneck of {job['layers']} layers, where doubling leaves {leaves},")

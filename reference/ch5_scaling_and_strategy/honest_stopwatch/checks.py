@@ -142,5 +142,5 @@ def check_waiting_is_not_transfer(student: Student, rng: np.random.Generator) ->
         expected = [(max(entered_s) - e, left - max(entered_s)) for e, left in zip(entered_s, left_s, strict=True)]
         mistakes = {"all the time in the call, booked as transfer": [(0.0, float(s)) for s in spent]}
         pairs = student.call("waiting_and_transfer", entered_s, left_s).value
-        what = f"(waiting, transfer) of {len(entered_s)} ranks"
+        what = f"on {len(entered_s)} rank{'s' * (len(entered_s) > 1)}, waiting_and_transfer(...)"
         assert_close(pairs, expected, what, rtol=0, atol=1e-9, unit="s", mistakes=mistakes)

@@ -9,9 +9,10 @@ from typing import Any
 def refusal(submission: ModuleType, law: dict[str, float], parameters: float, target: float) -> str:
     """Say how `tokens_to_reach` ended: "refused" with a ValueError, or what it answered."""
     try:
-        return f"answered {submission.tokens_to_reach(law, parameters, target)}"
+        answer = submission.tokens_to_reach(law, parameters, target)
     except ValueError:
         return "refused"
+    return "answered a complex number" if isinstance(answer, complex) else f"answered {answer}"
 
 
 def plans(submission: ModuleType, laws: list[Any], budgets: list[float]) -> list[list[float]]:
