@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -173,10 +172,13 @@ def environment() -> dict[str, str]:
 
 
 def timeless(out: Path) -> Any:
-    """Return grades.json without times."""
-    text = (out / "grades.json").read_text(encoding="utf-8")
-    text = re.sub(r'"(seconds|graded_at)": [^,\n]*', r'"\1": 0', text)
-    return json.loads(re.sub(r"\b[\d.]+ s\b", "some time", text))
+    """Return grades.json without times, and without where a hang was seen when its time was up."""
+
+    def without(entry: dict[str, Any]) -> dict[str, Any]:
+        gone = {"seconds", "graded_at"} | ({"message", "line"} if entry.get("kind") == "timeout" else set[str]())
+        return {key: value for key, value in entry.items() if key not in gone}
+
+    return json.loads((out / "grades.json").read_text(encoding="utf-8"), object_hook=without)
 
 
 def outcomes(grades: Any) -> Expected:

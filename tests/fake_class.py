@@ -149,12 +149,11 @@ def graded_works(done: subprocess.CompletedProcess[str]) -> int:
 
 
 def read_grades(out: Path) -> dict[str, Any]:
-    """Return grades.json without what differs from run to run: times."""
+    """Return grades.json without what differs from run to run: times, and where a hang was seen at its end."""
 
     def timeless(value: Any) -> Any:
-        if isinstance(value, str):
-            return re.sub(r"\b[\d.]+ s\b", "some time", value)
         if isinstance(value, dict):
+            value = value | {"message": "", "line": 0} if value.get("kind") == "timeout" else value
             return {key: timeless(each) for key, each in value.items() if key not in {"seconds", "graded_at"}}
         return [timeless(each) for each in value] if isinstance(value, list) else value
 
