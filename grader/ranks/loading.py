@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import linecache
 import sys
 import traceback
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -16,12 +15,11 @@ MAX_FRAMES = 8
 
 def load(name: str, path: str) -> ModuleType:
     """Import the file at `path` under `name`: no search path, cache or package can stand in for it."""
-    spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
-    assert spec is not None, "a source loader always yields a spec"
-    assert spec.loader is not None, "the one that was given"
-    module = importlib.util.module_from_spec(spec)
+    loader = SourceFileLoader(name, path)
+    module = ModuleType(name)
+    module.__spec__, module.__loader__, module.__file__ = ModuleSpec(name, loader, origin=path), loader, path
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    exec(loader.source_to_code(loader.get_data(path), path), vars(module))
     return module
 
 

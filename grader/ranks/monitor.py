@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from grader.ranks import rank
 from grader.ranks.order import Order
-from grader.ranks.settling import Serve
+from grader.ranks.settling import Serve, settle
 from grader.ranks.status import Status
 from grader.records import Level
 from grader.sandbox import confinement, kernel, limits, namespaces, scratch
@@ -116,6 +116,7 @@ def _be_warden(run: Run) -> NoReturn:
 
 def _keep(run: Run) -> None:
     """Fork the ranks, report how each ends, and return when all that was below this process is gone."""
+    settle(run.order)
     prepared = _prepare(run)
     children, ranks, parent_pid = Children(run.leash), {}, os.getpid()
     for number, (channel, output) in enumerate(run.sockets):
@@ -133,8 +134,6 @@ def _prepare(run: Run) -> list[Prepared]:
     """Return how each rank confines itself: all alike, or each to a folder of its own."""
     if run.order.shared:
         return [confinement.prepare(run.order.policy(0, run.processes))] * run.order.world_size
-    for number in range(run.order.world_size):
-        run.order.make_folder_of(number)
     return [confinement.prepare(run.order.policy(number, run.processes)) for number in range(run.order.world_size)]
 
 

@@ -83,9 +83,9 @@ class Reporter:
     _answers: dict[int, dict[str, Any]] = field(default_factory=dict)  # of operations not yet waited for
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def post(self, operation: Operation, group: Membership, data: object = None) -> int:
-        """Say that an operation begins, before it does, and return its number."""
-        place = {"group": list(group.ranks), "group_name": group.name, "line": self.line()}
+    def post(self, operation: Operation, group: Membership, line: int, data: object = None) -> int:
+        """Say that an operation begins in this line, before it does, and return its number."""
+        place = {"group": list(group.ranks), "group_name": group.name, "line": line}
         with self._lock:
             number, self._next = self._next, self._next + 1
             self.link.send({"is": "post", "n": number, **operation.describe(), **place, "data": data})

@@ -39,15 +39,13 @@ class Order:
         """Name the folder in which the ranks may write."""
         return Path(self.run_dir, "scratch")
 
-    def folder_of(self, rank: int) -> Path:
+    def folder_of(self, rank: int) -> str:
         """Name the folder that a rank may write into: its own, where the ranks must share nothing but the network."""
-        return self.scratch_dir if self.shared else self.scratch_dir / f"rank{rank}"
+        return str(self.scratch_dir if self.shared else self.scratch_dir / f"rank{rank}")
 
-    def make_folder_of(self, rank: int) -> Path:
-        """Return the folder that a rank may write into, and make it if it is not there yet."""
-        folder = self.folder_of(rank)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder
+    def make_folder_of(self, rank: int) -> None:
+        """Make the folder that a rank may write into, if it is not there yet."""
+        Path(self.folder_of(rank)).mkdir(mode=0o700, exist_ok=True)
 
     def to_packet(self) -> dict[str, Any]:
         """Return the order as JSON can hold it."""
@@ -61,21 +59,28 @@ class Order:
 
     def policy(self, rank: int, processes: int | None = None) -> Policy:
         """Return what one rank of this run may do."""
-        folder = self.folder_of(rank)
+        folder = Path(self.folder_of(rank))
         return Policy(self.level, self.limits, self.exercise_dir, folder, self.shared, self.network, processes)
 
-    def environment(self, rank: int) -> dict[str, str]:
-        """Return the whole environment of one rank."""
-        scratch, loopback = str(self.folder_of(rank)), LOOPBACK.get(sys.platform)
+    def environment(self) -> dict[str, str]:
+        """Return the environment of all ranks of the run, without what is one rank's own."""
+        loopback = LOOPBACK.get(sys.platform)
         return {
             **base_environment(),
-            **dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), scratch),
+            **dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), str(self.scratch_dir)),
             **dict.fromkeys(("USER", "LOGNAME", "USERNAME"), "rank"),
-            **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
             "WORLD_SIZE": str(self.world_size),
             **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
             "TORCH_DISABLE_ADDR2LINE": "1",
         }
+
+    def own_environment(self, rank: int) -> dict[str, str]:
+        """Return what differs between the environments of the ranks."""
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        folders = (
+            {} if self.shared else dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), self.folder_of(rank))
+        )
+        return {**own, **folders}
 
 
 def base_environment() -> dict[str, str]:

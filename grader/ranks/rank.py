@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from grader.ranks.order import Order
-from grader.ranks.settling import Serve, serve_and_end, settle
+from grader.ranks.settling import Serve, serve_and_end, settle_as
 from grader.ranks.status import Status
 from grader.sandbox import confinement, kernel
 from grader.sandbox.confinement import Prepared, SandboxError
@@ -44,7 +44,7 @@ def live(order: Order, place: Place, prepared: Prepared, serve: Serve) -> NoRetu
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         kernel.die_with_parent(place.parent_pid)
         kernel.set_dumpable(True)
-        settle(order, place.rank)
+        settle_as(order, place.rank)
         confinement.apply(Prepared(prepared.policy, RULESET_FD, prepared.program))
     except Exception as error:  # noqa: BLE001  # whatever it is, it is ours: no file of a submission has been opened
         Status(status).refused(str(error) if isinstance(error, SandboxError) else repr(error), place.rank)

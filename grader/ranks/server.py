@@ -16,7 +16,7 @@ from pathlib import Path
 
 from grader.ranks import monitor, warm
 from grader.ranks.order import Order
-from grader.ranks.settling import Serve, find_serve, import_modules
+from grader.ranks.settling import Serve, find_serve, import_modules, open_streams
 from grader.ranks.status import Status
 from grader.sandbox import confinement, kernel
 
@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> None:
         import_before_forking(preload)
         confinement.rehearse()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads the pipe from now on
+        open_streams()  # a rank puts its own files in these places
         control.send(b"ready")
         while take(control, serve):
             pass
@@ -51,6 +52,7 @@ def import_before_forking(names: list[str]) -> None:
         raise RuntimeError(f"Importing {', '.join(names)} started {len(threads) - 1} threads, so it cannot be forked.")
     gc.collect()
     gc.freeze()
+    warm.fill_holes()
 
 
 def take(control: socket.socket, serve: Serve) -> bool:

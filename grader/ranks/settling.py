@@ -1,10 +1,13 @@
-"""What every process that becomes a rank does, however it was started: import, then settle in as one rank of a run."""
+"""What every process that becomes a rank does, however it was started: import, then settle in as one rank of a run.
+
+Where ranks are forked, as much as possible is done before, once for all of them: every object that a rank is the first
+to touch after a fork costs the copy of a page, and that is most of what a rank costs.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
-import random
 import socket
 import sys
 import traceback
@@ -34,33 +37,34 @@ def import_modules(names: Iterable[str]) -> None:
         numpy.random.seed(0)
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(0)
+        torch.set_num_threads(1)
 
 
-def settle(order: Order, rank: int) -> None:
-    """Give this process the streams, environment, folder and fresh random state of a rank."""
+def open_streams() -> None:
+    """Give this process streams of its own on the first three file descriptors, whatever these will be by then."""
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  # open for as long as the process lives
     sys.stdout, sys.stderr = open_output(1), open_output(2)
     sys.argv = [""]
-    environment = order.environment(rank)
+
+
+def settle(order: Order) -> None:
+    """Give this process the environment that all ranks of a run share, and make their folders."""
+    for rank in range(order.world_size):
+        order.make_folder_of(rank)
+    environment = order.environment()
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(order.make_folder_of(rank))
-    reseed()
+
+
+def settle_as(order: Order, rank: int) -> None:
+    """Give this process what is one rank's own; for one that has settled."""
+    os.environ.update(order.own_environment(rank))
+    os.chdir(order.folder_of(rank))
 
 
 def open_output(fd: int) -> TextIO:
     """Open a stream that passes on every line at once."""
     return open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-
-
-def reseed() -> None:
-    """Draw new random state from the operating system, lest all ranks repeat what the fork server had."""
-    random.seed()
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed()
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.default_generator.seed()
-        torch.set_num_threads(1)
 
 
 def serve_and_end(serve: Serve, channel: socket.socket) -> NoReturn:

@@ -6,13 +6,12 @@ greatest, booleans: as before), so that whoever reads too early sees it.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
 import torch
 import torch.distributed as dist
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.distributed import Work
 from torch.futures import Future
 
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import timedelta
 
-    import numpy as np
     from torch import Tensor
 
     from grader.ranks.operations import Link
 
-    Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+    Piece = bytes | np.ndarray[Any, np.dtype[np.uint8]]
 
 REDUCTIONS: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "sum": torch.add,
@@ -48,6 +46,9 @@ SIGNALLING: Final = {  # NaNs that become another, a quiet one, in any computati
     torch.float16: (torch.int16, 0x7D00),
     torch.bfloat16: (torch.int16, 0x7FA0),
 }
+
+
+SHORT_BYTES: Final = 1 << 14  # what travels within a message's own structure, which costs less than an array beside it
 
 
 def register(link: Link, world_size: int) -> None:
@@ -78,18 +79,19 @@ class SimulatedGroup(RecordedGroup):
         refuse_reduction(operation)
         with unseen():
             data = [to_bytes(buffer) for buffer in operation.inputs]
-            number = self.reporter.post(operation, self.membership, data)
-            return SimulatedWork(self, operation, number, data)
+            line = self.reporter.line()
+            number = self.reporter.post(operation, self.membership, line, [*map(sendable, data)])
+            return SimulatedWork(self, operation, number, line, data)
 
 
 class SimulatedWork(Work):
     """Stand for an operation in flight; only `wait()` brings its result."""
 
-    def __init__(self, group: SimulatedGroup, operation: Operation, number: int, data: Sequence[Bytes]) -> None:
+    def __init__(self, group: SimulatedGroup, operation: Operation, number: int, line: int, data: list[bytes]) -> None:
         """Take the operation's buffers away from the program if it goes on meanwhile."""
         super().__init__()
         self._group, self._operation, self._number = group, operation, number
-        self._line, self._source, self._is_done = group.reporter.line(), -1, False
+        self._line, self._source, self._is_done = line, -1, False
         self._guard = Guard(operation, data) if operation.is_async else None
 
     def wait(self, timeout: timedelta | None = None) -> bool:  # noqa: ARG002  # nothing is slow here
@@ -110,14 +112,14 @@ class SimulatedWork(Work):
         """Write the answer into the output buffers."""
         if answer["peer"] in self._group.ranks:
             self._source = self._group.ranks.index(answer["peer"])
-        pieces, operation = cast("list[Bytes]", answer["data"]), self._operation
+        pieces, operation = cast("list[Piece]", answer["data"]), self._operation
         if operation.reduce and operation.outputs:
             pieces = [reduced(operation, pieces)]
         for place, (buffer, piece) in enumerate(zip(operation.outputs, pieces, strict=True)):
-            if buffer_bytes([buffer]) != piece.nbytes:
-                room = f"{buffer_bytes([buffer])} bytes"
+            if (room_bytes := buffer_bytes([buffer])) != len(piece):
+                room = f"{room_bytes} bytes"
                 raise RuntimeError(
-                    f"{self._call()} brought {piece.nbytes} bytes from member {place} of the group, but the tensor for "
+                    f"{self._call()} brought {len(piece)} bytes from member {place} of the group, but the tensor for "
                     f"them has room for {room}. What one rank sends and what the other has room for must be equal."
                 )
             write(buffer, piece)
@@ -162,7 +164,7 @@ class SimulatedWork(Work):
 class Guard:
     """Hold what the buffers of an operation in flight must still hold when it is waited for."""
 
-    def __init__(self, operation: Operation, data: Sequence[Bytes]) -> None:
+    def __init__(self, operation: Operation, data: list[bytes]) -> None:
         """Poison the outputs; remember them, and the inputs that are no outputs as well."""
         filled = {tensor.untyped_storage().data_ptr() for buffer in operation.outputs for tensor in buffer}
         for buffer in operation.outputs:
@@ -177,12 +179,12 @@ class Guard:
 
     def broken(self) -> str:
         """Return the sentence that says which buffer was changed meanwhile, "" if none was."""
-        if any((to_bytes(buffer) != poisoned).any() for buffer, poisoned in self._outputs):
+        if any(to_bytes(buffer) != poisoned for buffer, poisoned in self._outputs):
             return (
                 "The tensor that {call} fills was changed before wait(). "
                 "Until wait() returns it belongs to the operation: wait first, then compute with it."
             )
-        if any((to_bytes(buffer) != sent).any() for buffer, sent in self._inputs):
+        if any(to_bytes(buffer) != sent for buffer, sent in self._inputs):
             return (
                 "The tensor that {call} sends was changed before wait(). "
                 "Until wait() returns it may still be read: wait before you change it, or send a copy."
@@ -208,33 +210,46 @@ def unseen() -> AbstractContextManager[object]:
     return cast("AbstractContextManager[object]", torch._C._DisableTorchDispatch())
 
 
-def uncounted(tensor: Tensor) -> AbstractContextManager[object]:
-    """Keep a write out of autograd's count of changes, as gloo's writes are: a saved tensor may be communicated."""
-    return nullcontext() if tensor.is_inference() else _unsafe_preserve_version_counter(tensor)
-
-
 def poison(tensor: Tensor) -> None:
     """Overwrite a tensor with what nobody can take for a result, and what any arithmetic changes."""
-    plain = tensor.detach()
+    plain = uncounted(tensor)
     plain = torch.view_as_real(plain) if plain.is_complex() else plain
-    with uncounted(tensor):
-        if plain.dtype in SIGNALLING:
-            integer, bits = SIGNALLING[plain.dtype]
-            plain.view(integer).fill_(bits)
-        elif plain.is_floating_point():
-            plain.fill_(float("nan"))
-        elif plain.dtype != torch.bool:
-            limits = torch.iinfo(plain.dtype)
-            plain.fill_(limits.min or limits.max)
+    if plain.dtype in SIGNALLING:
+        integer, bits = SIGNALLING[plain.dtype]
+        plain.view(integer).fill_(bits)
+    elif plain.is_floating_point():
+        plain.fill_(float("nan"))
+    elif plain.dtype != torch.bool:
+        limits = torch.iinfo(plain.dtype)
+        plain.fill_(limits.min or limits.max)
 
 
-def to_bytes(buffer: Sequence[Tensor]) -> Bytes:
+def uncounted(tensor: Tensor) -> Tensor:
+    """Return a tensor whose writes autograd does not count, as gloo's are not: a saved one may be communicated."""
+    return tensor.data
+
+
+def to_bytes(buffer: Sequence[Tensor]) -> bytes:
     """Return a copy of the bytes of some tensors, one after another."""
-    flat = [tensor.detach().resolve_conj().contiguous().as_strided((tensor.numel(),), (1,)) for tensor in buffer]
-    return torch.cat([values.view(torch.uint8) for values in flat]).numpy()
+    return b"".join([as_array(tensor).tobytes() for tensor in buffer])
 
 
-def reduced(operation: Operation, pieces: Sequence[Bytes]) -> Bytes:
+def as_array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """Return the elements as numpy sees them; those of a dtype that it lacks as bytes."""
+    if tensor.dtype in SIGNALLING and tensor.dtype is not torch.bfloat16:
+        return tensor.detach().numpy()
+    try:
+        return tensor.numpy(force=True)
+    except TypeError:
+        return tensor.detach().contiguous().flatten().view(torch.uint8).numpy()
+
+
+def sendable(data: bytes) -> Piece:
+    """Return what a message carries for these bytes: themselves if they are few, else an array."""
+    return data if len(data) <= SHORT_BYTES else np.frombuffer(data, np.uint8)
+
+
+def reduced(operation: Operation, pieces: Sequence[Piece]) -> Piece:
     """Reduce what the members contributed, in the order of the group, so that all ranks get the same bits."""
     values = [as_values(piece, operation.tensors[0].dtype) for piece in pieces]
     total = reduce(REDUCTIONS[operation.reduce], values)
@@ -243,16 +258,17 @@ def reduced(operation: Operation, pieces: Sequence[Bytes]) -> Bytes:
     return total.view(torch.uint8).numpy()
 
 
-def write(buffer: Sequence[Tensor], piece: Bytes) -> None:
+def write(buffer: Sequence[Tensor], piece: Piece) -> None:
     """Copy bytes into tensors, one after another."""
     start = 0
     for tensor in buffer:
         end = start + tensor.numel() * tensor.element_size()
-        with uncounted(tensor):
-            tensor.detach().copy_(as_values(piece[start:end], tensor.dtype).view(tensor.shape))
+        uncounted(tensor).copy_(as_values(piece[start:end], tensor.dtype).view(tensor.shape))
         start = end
 
 
-def as_values(piece: Bytes, dtype: torch.dtype) -> Tensor:
+def as_values(piece: Piece, dtype: torch.dtype) -> Tensor:
     """Return bytes as a flat tensor; torch cannot view none of them."""
-    return torch.from_numpy(piece).view(dtype) if piece.size else torch.empty(0, dtype=dtype)
+    if not len(piece):
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(bytearray(piece) if isinstance(piece, bytes) else piece, dtype=dtype)

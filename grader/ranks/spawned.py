@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from grader.ranks import packets
 from grader.ranks.order import Order
-from grader.ranks.settling import Serve, find_serve, import_modules, serve_and_end, settle
+from grader.ranks.settling import Serve, find_serve, import_modules, open_streams, serve_and_end, settle, settle_as
 from grader.records import Level
 from grader.sandbox import confinement
 from grader.sandbox.confinement import SandboxError
@@ -52,7 +52,9 @@ def serve_orders(channel: socket.socket, serve: Serve) -> None:
 def prepare(order: Order) -> str:
     """Become one rank of one run; return why that was refused, or nothing."""
     try:
-        settle(order, order.rank)
+        open_streams()
+        settle(order)
+        settle_as(order, order.rank)
         confinement.apply(confinement.prepare(order.policy(order.rank)))
     except (SandboxError, OSError) as error:
         return str(error)

@@ -65,7 +65,7 @@ class TracedGroup(RecordedGroup):
     def begin(self, operation: Operation, method: str, *args: object) -> Work:
         """Report that an operation begins, then let gloo begin it."""
         refuse_gaps(operation)
-        number = self.reporter.post(operation, self.membership)
+        number = self.reporter.post(operation, self.membership, self.reporter.line())
         return TracedWork(self.reporter, number, getattr(self.inner, method)(*args))
 
 

@@ -6,6 +6,7 @@ Nothing here starts a thread, and nothing stays joined.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from typing import Any
 
@@ -35,6 +36,25 @@ class Echo:
         """Answer that the last operation is complete, and that the other rank gave what this one gave."""
         data = [] if self._last["op"] == "isend" else self._last["data"] * 2
         return {"do": "complete", "n": self._last["n"], "data": data, "peer": 1}
+
+
+def fill_holes() -> None:
+    """Take what is free within the heap, so that what a rank allocates lies side by side at the end of it.
+
+    Otherwise nearly every small object of a rank falls into another hole, and so onto a page that has to be copied.
+    """
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
+    libc.sbrk.restype, libc.sbrk.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t]
+    end = libc.sbrk(0)
+    for size_bytes in (*range(1 << 16, 1 << 10, -(1 << 10)), *range(1 << 10, 8, -16)):
+        while (block := libc.malloc(size_bytes)) < end:
+            pass
+        libc.free(block)
 
 
 def warm_up() -> None:
